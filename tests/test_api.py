@@ -1,9 +1,11 @@
 """kmdr as a library: the same trials as the command line's, as functions."""
 
+import dataclasses
 import doctest
 import importlib
 import inspect
 import io
+import json
 import re
 import subprocess
 import sys
@@ -23,6 +25,8 @@ import kmdr
 import kmdr.api
 import kmdr.reducers
 from kmdr.base.errors import ArgumentError, UserError
+from kmdr.datasets import from_arrays
+from kmdr.metrics import metrics
 from kmdr.reducers import SVD
 from kmdr.results.schema import COLUMNS
 
@@ -71,6 +75,60 @@ def test_without_labels_k_is_needed_and_p_is_empty(clusters):
     assert rows["accuracy"].isna().all()
     with pytest.raises(ValueError, match="neither k nor labels"):
         kmdr.compare(A, ["svd"], r_grid=[3])
+
+
+def test_several_labelings_in_any_form_are_those_of_files(clusters, tmp_path, monkeypatch):
+    A, truth = clusters
+    other = np.where(np.arange(90) < 9, -1, np.arange(90) // 30)
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", A)
+    np.save("y.npy", np.c_[truth, other])
+    data = kmdr.load("file", path="x.npy", labels=["y.npy:0", "y.npy:1"], noise=-1)
+    both = np.c_[truth, other]
+    forms = [both, both.tolist(), [truth, other], (list(truth), pd.Series(other)), pd.DataFrame(both)]
+    for labels in forms:
+        made = from_arrays(A, labels, noise=-1)
+        assert (made.k, made.data_sha256) == (3, data.data_sha256)
+    missing = [truth, np.where(other < 0, np.nan, other)]
+    assert from_arrays(A, missing, noise=np.nan).data_sha256 == data.data_sha256
+    texts = [truth.astype(str), [f"class {label}" for label in other]]
+    assert from_arrays(A, texts, noise="class -1").data_sha256 == data.data_sha256
+    result = kmdr.compare(A, ["none"], labels=both, noise=-1, r_grid=[1], repeats=1)
+    assert json.loads(result.rows["metrics"].iloc[0]).keys() >= {"accuracy_labels0", "ari_labels1"}
+    assert "P (labels1)" in result.summary()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"labels": [[0, 1, 0], [0, 1]]}, r"labels\[0\] has 3 entries for 90 points"),
+        ({"labels": np.zeros((2, 45), int)}, r"the labels of A have shape \(2, 45\)"),
+        ({"labels": pd.DataFrame({"a": [0, 1]})}, "labels, column 'a' has 2 entries for 90 points"),
+        (
+            {"labels": [np.arange(90), np.zeros(90)]},
+            r"all 90 points are of one class by the labels of A \(labels\[1\]\)",
+        ),
+        ({"labels": None, "k": 3, "noise": 0}, "noise = 0 is not a label; give labels"),
+        ({"noise": [0]}, r"noise = \[0\] is not a label"),
+        (
+            {"noise": 0, "start": "first_of_class", "n_init": 1},
+            "needs a class for every point, but 30 points are noise",
+        ),
+    ],
+)
+def test_labelings_that_do_not_fit_are_refused(clusters, changes, reason):
+    A, truth = clusters
+    with pytest.raises(ArgumentError, match=reason):
+        kmdr.compare(**{"A": A, "reducers": ["none"], "labels": truth, "r_grid": [1], **changes})
+
+
+def test_a_metric_with_the_name_of_a_score_against_a_labeling_is_refused(clusters, monkeypatch):
+    A, truth = clusters
+    known = metrics()
+    taken = {**known, "ari_labels0": dataclasses.replace(known["ari"], name="ari_labels0")}
+    monkeypatch.setattr("kmdr.metrics.references.metrics", lambda: taken)
+    with pytest.raises(ArgumentError, match="a metric is named 'ari_labels0', like a score against"):
+        kmdr.compare(A, ["none"], labels=truth, r_grid=[1])
 
 
 def test_other_engines_cluster(clusters):
@@ -259,7 +317,7 @@ def test_any_argument_gives_rows_or_one_sentence(name, value):
         ({"reducers": [3]}, "reducers has 3, which is neither a name nor a transformer"),
         ({"repeats": 0}, "repeats = 0 is not a whole number of at least 1"),
         ({"n_init": True}, "n_init = True is not a whole number"),
-        ({"labels": [[1], [2, 3]]}, "labels is not an array"),
+        ({"labels": [[1], [2, 3]]}, "labels[0] has 1 entries for 12 points; give one per point"),
         ({"reducers": scipy.sparse.eye_array(3)}, "is not a sequence"),
         ({"A": range(10**12)}, "A is not an array"),
         ({"engine_args": {"": None}}, "engine 'kmdr' takes no arguments; give an engine by its import path"),

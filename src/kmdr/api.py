@@ -132,6 +132,13 @@ def _array(name: str, value: Any) -> Any:
         raise UserError(f"{name} is not an array ({reason}); give rows of equal length") from error
 
 
+def _labels(labels: Any) -> Any:
+    """Return labels as `from_arrays` takes them: a list of arrays and a DataFrame unchanged, else an array."""
+    if isinstance(labels, list | tuple) and any(np.ndim(part) == 1 for part in labels[:1]):
+        return [_array("labels", part) for part in labels]
+    return _array("labels", labels)
+
+
 def _items(name: str, value: Any, what: str) -> list[Any]:
     """Return the items of a sequence; ``what`` it should hold is for the error."""
     if (
@@ -212,7 +219,8 @@ def compare(
     A: ArrayLike,
     reducers: Sequence[Any],
     *,
-    labels: ArrayLike | None = None,
+    labels: ArrayLike | Sequence[ArrayLike] | None = None,
+    noise: Any = None,
     k: int | None = None,
     r_grid: Sequence[int],
     repeats: int = 5,
@@ -238,8 +246,12 @@ def compare(
         instances of any scikit-learn transformer. The arguments of an instance are kept, except ``n_components`` and
         ``random_state``, which each trial sets. ``"none"`` is k-means on all features, which the others are compared
         with.
-    labels : (n,) array, optional
-        True classes, numbers or texts; without them only the objective F is available.
+    labels : (n,) array, (n, m) array, DataFrame or list of m arrays, optional
+        True classes, numbers or texts; without them only the objective F is available. Of several reference labelings,
+        P, NMI and ARI are the best, and ``rows["metrics"]`` has those against each.
+    noise : scalar, optional
+        The label of points that do not count in P, NMI, ARI and the number of classes; NaN marks points without a
+        label.
     k : int from 1 to n, optional
         Number of clusters; by default the number of classes.
     r_grid : sequence of int, or int
@@ -299,7 +311,7 @@ def compare(
             "matching": "best", "r_grid": _sizes(r_grid), "repeats": _plain(repeats), "timing_repeats": 0,
             "seed": _plain(seed), "refresh": False, "verify": "never", "keep_labels": False, "out": "",
         }  # fmt: skip
-        data = from_arrays(_array("A", A), _array("labels", labels), settings["k"], name)
+        data = from_arrays(_array("A", A), _labels(labels), settings["k"], name, noise)
         experiments = [Experiment.from_config({**settings, "reducer": config}) for config in _reducers(reducers)]
         tasks = [task for experiment in experiments for task in experiment.tasks(data, Path())]
     except UserError as error:

@@ -43,7 +43,10 @@ def rows():
     kinds = [(reducer, "kmdr") for reducer in [*reducers.names(), "sklearn.decomposition.PCA"]]
     kinds += [("none", engine) for engine in [*engines.names(), "sklearn.cluster.KMeans"]]
     points = {kind: tuple(entry_points(kind[0], "synth", kind[1])) for kind in kinds}
-    points["none", "kmdr, labelings of a file"] = (*points["none", "kmdr"], *entry_points("none", "file"))
+    points["none", "kmdr, labelings of a file"] = (
+        *points["none", "kmdr"],
+        *entry_points("none", "file", labelings=True),
+    )
     return {kind: (entries, frozenset(reach(*entries))) for kind, entries in points.items()}
 
 
@@ -176,7 +179,7 @@ def test_what_no_row_reaches_of_the_computing_modules_is_known():
         "clustering.engines.cluster",
         "clustering.engines.entry_point", "clustering.engines.module_of", "clustering.engines.names",
         "clustering.engines.origin_of_engine", "clustering.engines.summary",
-        "metrics.references.known_metric", "metrics.references.score_against",
+        "metrics.references.known_metric", "metrics.references.refuse_taken_names", "metrics.references.score_against",
         "metrics.scores.check_matching", "metrics.scores.matching_modules", "metrics.scores.matchings",
         "metrics.scores.residual", "reducers.__getattr__", "reducers.base._documented", "reducers.base._entries",
         "reducers.entry_point", "reducers.make", "reducers.module_of", "reducers.named", "reducers.names",

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.datasets import validation
 from kmdr.datasets.formats import readers, tables
@@ -391,3 +392,31 @@ def test_characters_of_mat_73_are_not_numbers(tmp_path):
         file["fea"].attrs["MATLAB_class"] = np.bytes_("char")
     with pytest.raises(UserError, match="is not a matrix of numbers"):
         read(tmp_path / "a.mat")
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "uncompressed", "stream"])
+def test_feather_is_the_table_that_was_written(tmp_path, compression, rng):
+    pyarrow = pytest.importorskip("pyarrow.feather", reason="the extra 'parquet' is not installed")
+    frame = pd.DataFrame(rng.standard_normal((50, 3)), columns=list("xyz"))
+    frame = frame.assign(label=rng.integers(0, 3, 50), kind=pd.Categorical([*"abcde"] * 10))
+    path = str(tmp_path / "t.feather")
+    if compression == "stream":
+        table = pyarrow.Table.from_pandas(frame)
+        with pytest.importorskip("pyarrow").ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table)
+    else:
+        pyarrow.write_feather(frame, path, compression=compression, chunksize=7)
+    data = datasets.load("file", {"path": path, "labels": ["kind", "label"]})
+    assert np.array_equal(data.A, frame[[*"xyz"]])
+    assert np.array_equal(data.references, [frame["kind"].cat.codes, frame["label"]])
+
+
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame({"x": np.zeros(2 * 10**6)}), pd.DataFrame({"x": [1.0, 2.0], "t": ["a" * 10**7, "b"]})]
+)
+def test_feather_that_unpacks_to_too_much_is_refused(tmp_path, frame):
+    pyarrow = pytest.importorskip("pyarrow.feather", reason="the extra 'parquet' is not installed")
+    path = tmp_path / "t.feather"
+    pyarrow.write_feather(frame, str(path), compression="zstd")
+    with pytest.raises(UserError, match=r"t.feather claims \d+ rows of . columns: .* GB, but"):
+        datasets.load("file", {"path": str(path), "k": 2, "max_gb": 0.005})

@@ -407,7 +407,7 @@ def test_labels_of_another_file_with_or_without_a_header(named):
     assert read("a.npy", labels=text("s.csv", "\n".join(head + spaced)))[1] == [2, 0, 2, 1, 0]
     several = "\n".join([*(["id;class"] if named else []), *(f"{i};{kind}" for i, kind in enumerate(KINDS))])
     text("several.csv", several)
-    with pytest.raises(UserError, match=r"several\.csv has 2 columns; choose the one with the labels: dataset.label="):
+    with pytest.raises(UserError, match=r"several\.csv has 2 columns; choose the labels, e.g. dataset.labels=several"):
         formats.read("a.npy", labels="several.csv")
     assert read("a.npy", labels="several.csv", label="class" if named else "1")[1] == CODED
     pd.DataFrame({"class": CODED}).to_excel("y.xlsx", index=False, header=named)

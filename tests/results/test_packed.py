@@ -3,6 +3,7 @@
 import hashlib
 import lzma
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -146,6 +147,7 @@ def test_the_command_compresses_large_files_once(whole, tmp_path, capsys):
         lambda content: content + content,
         lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:],
         lambda content: b"plain",
+        lambda content: lzma.compress(lzma.decompress(content), lzma.FORMAT_ALONE),  # which has no checksum
     ],
 )
 @pytest.mark.parametrize("name", ["configs.jsonl", "asked.json", "facts/a.csv"])
@@ -173,6 +175,44 @@ def test_a_bomb_is_refused_without_taking_memory(tmp_path):
         with pytest.raises(DamagedError, match="more than"):
             read_file(tmp_path, name)
     assert "more than" in str(facts_of(tmp_path)["a"])
+
+
+def test_a_compressed_file_that_is_not_read_is_a_fault(whole, tmp_path, capsys):
+    copy = tmp_path / "x"
+    shutil.copytree(whole, copy)
+    before = contents(copy)
+    for name in ("configs.jsonl", "facts/a.csv", "multiverse/configs.jsonl"):
+        (copy / f"{name}.xz").write_bytes(pack(b"other"))
+    assert run(copy) == 1
+    assert capsys.readouterr().out.count("is not read, because") == 3
+    run(copy, repairs=True)
+    assert faults(copy) == []
+    assert not [*copy.rglob("*.xz")]
+    assert contents(copy) == before
+
+
+def test_messages_name_the_file_of_a_relative_folder_once(whole, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(whole, "x")
+    fact = Path("x/facts/large.csv")
+    fact.write_bytes(b"x\n" * 3000)
+    Path("x/facts/large.csv.xz").mkdir()
+    assert module.main(["x"]) == 1
+    assert "kmdr: x/facts/large.csv.xz cannot be written" in capsys.readouterr().err
+    with pytest.raises(DamagedError, match=r"^x/facts/large.csv cannot be read \(6000 bytes"):
+        read_file(Path("x"), fact, 10)
+    for name in ("facts", Path("x/facts")):
+        with pytest.raises(DamagedError, match=r"^x/facts cannot be read"):
+            read_file(Path("x"), name)
+
+
+def test_a_file_in_the_place_of_a_folder_is_one_sentence(tmp_path, capsys):
+    file = tmp_path / "x.npy"
+    file.write_bytes(b"")
+    assert module.main([str(file)]) == 1
+    assert f"{file} is not a folder; name a folder of results" in capsys.readouterr().err
+    with pytest.raises(DamagedError, match="is not a folder"):
+        run(file)
 
 
 def test_a_link_in_the_place_of_a_compressed_file_is_refused(tmp_path):

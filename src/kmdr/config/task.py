@@ -21,7 +21,7 @@ from kmdr.datasets import Dataset, registry
 SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "options")
 # Entry points of the code of every row; they are above this module.
 _EVERY_ROW = ("kmdr.harness.task:_trials", "kmdr.harness.task:_shared_key")
-# That of rows of data which may have several reference labelings, or noise.
+# That of rows of data with several reference labelings, or noise.
 _AGAINST_LABELINGS = "kmdr.harness.task:_trials_against"
 
 
@@ -139,30 +139,36 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**of_kmeans, "kmeans": canonical(others), "matching": config["matching"]}
 
 
-def entry_points(reducer: str, dataset: str, engine: str = "kmdr") -> list[str]:
+def entry_points(reducer: str, dataset: str, engine: str = "kmdr", labelings: bool = False) -> list[str]:
     """Return the entry points of the code of rows of a reducer on a dataset, for `kmdr.base.identity.reach`.
 
     These are the functions that every row runs, and those that its configuration selects by name. The dataset is given
-    by its registered name.
+    by its registered name, and whether it has several reference labelings or noise.
     """
     selected = [reducers.entry_point(reducer), engines.entry_point(engine)]
     generators = datasets.generated_by(dataset) if dataset in datasets.names() else []
     measures = [name_of(measure.function) for measure in metrics.metrics().values()]
     scores = filter(is_own, [*measures, *metrics.matching_modules()])
-    takes_labelings = dataset in datasets.names() and "labels" in registry.entry(dataset).offered
-    trials = [*_EVERY_ROW, *([_AGAINST_LABELINGS] if takes_labelings else [])]
+    trials = [*_EVERY_ROW, *([_AGAINST_LABELINGS] if labelings else [])]
     return [*trials, *map(name_of, (Protocol, Dataset)), *selected, *scores, *generators]
 
 
+def has_labelings(dataset: str, options: Mapping[str, Any]) -> bool:
+    """Return whether a dataset, given by its registered name and options, has several reference labelings or noise."""
+    usual = registry.entry(dataset).offered if dataset in datasets.names() else {}
+    values = {**usual, **options}
+    return isinstance(values.get("labels"), list) or values.get("noise", "") != ""
+
+
 @cache
-def code_of(reducer: str, dataset: str, engine: str = "kmdr") -> str:
+def code_of(reducer: str, dataset: str, engine: str = "kmdr", labelings: bool = False) -> str:
     """Return the hash of the code that computes the rows of a reducer on a dataset; empty if it is not available.
 
     For a class named by its import path, only the code that calls it counts; `plugin_origins` has the rest.
     """
     if "." not in reducer and reducer not in reducers.names():
         return ""
-    return code_hash(*entry_points(reducer, dataset, engine))
+    return code_hash(*entry_points(reducer, dataset, engine, labelings))
 
 
 @cache
@@ -204,9 +210,11 @@ def current_code(reducer: str, engine: str, dataset: str, options: str) -> str:
     It is empty if a part of the code is not available, so that no such row can be computed.
     """
     try:
-        name, engine = data_of(dataset, options)[0], engine or "kmdr"
+        (name, stated), engine = data_of(dataset, options), engine or "kmdr"
         paths = [path for path in (reducer, engine) if "." in path]
-        if not all(origin(path) for path in paths) or not (code := code_of(reducer, name, engine)):
+        if not all(origin(path) for path in paths) or not (
+            code := code_of(reducer, name, engine, has_labelings(name, stated))
+        ):
             return ""
         return code_identity(code, plugin_origins(reducer, engine, name))
     except (UserError, LookupError, ValueError, TypeError, AttributeError):

@@ -7,9 +7,10 @@ says without any network access where a dataset would come from.
 from kmdr.datasets.acquire.archives import UnverifiedError
 from kmdr.datasets.acquire.find import UnavailableError
 from kmdr.datasets.availability import Availability, availability, fetch_all
-from kmdr.datasets.dataset import Dataset, content_sha256, from_arrays
+from kmdr.datasets.dataset import Dataset, content_sha256
 from kmdr.datasets.dataset_options import locate_files
 from kmdr.datasets.fingerprint import is_outdated
+from kmdr.datasets.in_memory import from_arrays
 from kmdr.datasets.prepare import inspect_file, load, prepare
 from kmdr.datasets.prepared import (
     DamagedDataError,

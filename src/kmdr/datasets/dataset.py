@@ -1,20 +1,14 @@
 """A dataset in memory or mapped from a file, and the hash of its content."""
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 
-from kmdr.base.errors import UserError, plain_name, whole_number
 from kmdr.datasets import validation
-from kmdr.datasets.formats import preprocessing
-from kmdr.datasets.formats.common import Content
-from kmdr.datasets.formats.profile import identifier_warning, profile
 from kmdr.datasets.streamed import Streamed
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import read_only
@@ -55,43 +49,6 @@ class Dataset:
     source: str
     feature_names: tuple[str, ...] | None = None
     stamps: tuple[tuple[str, tuple[int, ...]], ...] = ()
-
-
-def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A") -> Dataset:
-    """Return a dataset of a matrix in memory.
-
-    Parameters
-    ----------
-    A : (n, d) array, sparse matrix or DataFrame
-        Kept as float32 if it has that type, else as float64. It is never changed; the dataset may be a read-only view
-        of it.
-    labels : (n,) array, optional
-        Classes of any type.
-    k : int, optional
-        Number of clusters; by default the number of classes.
-    name : str
-
-    Raises
-    ------
-    UserError
-        A or the labels are not valid (`kmdr.datasets.validation.check`), or neither k nor labels are given.
-    """
-    features = None
-    if isinstance(A, pd.DataFrame):
-        A, features = preprocessing.numbers(
-            name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it"
-        )
-    A = kept_form(A if scipy.sparse.issparse(A) else np.asarray(A))
-    classes = None if labels is None else validation.codes(labels, name)
-    validation.check(A, classes)
-    if warning := identifier_warning(profile(Content(A, classes, features)), "give A without it"):
-        warnings.warn(f"{name}: {warning}", stacklevel=3)
-    if k is None and classes is None:
-        raise UserError("neither k nor labels were given; give the number of clusters, or the classes")
-    k = len(np.unique(classes)) if k is None else whole_number("k", k, 1)  # type: ignore[arg-type]
-    if k > A.shape[0]:
-        raise UserError(f"k = {k} is larger than the number of points ({A.shape[0]}); choose k ≤ {A.shape[0]}")
-    return Dataset(plain_name("name", name), A, classes, k, content_sha256(A, classes), "", "memory", features)
 
 
 def kept_form(A: Any) -> Any:

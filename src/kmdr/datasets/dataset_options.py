@@ -7,7 +7,7 @@ from typing import Any
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.acquire.find import UnavailableError, local_files
-from kmdr.datasets.file_options import checked_option, convert, is_column, labelings_of
+from kmdr.datasets.file_options import checked_option, convert, file_and_column, is_column, labelings_of
 from kmdr.datasets.formats.common import refuse_irregular
 from kmdr.datasets.formats.readers import files_in
 from kmdr.datasets.registry import Entry, entry, names
@@ -53,14 +53,15 @@ def locate_files(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _located_labels(e: Entry, labels: str) -> str:
-    """Return the absolute path of a file of labels, or the name of a column unchanged."""
+    """Return the absolute path of a file of labels, with its column, or the name of a column of the data unchanged."""
     if not is_column(labels):
-        return _located(e, labels)
+        file, column = file_and_column(labels)
+        return _located(e, file) + (f":{column}" if column else "")
     try:
-        file = next(local_files(e.name, {labels}), None)
+        local = next(local_files(e.name, {labels}), None)
     except (OSError, ValueError):  # no file can have such a name
         return labels
-    return labels if file is None else str(file.resolve())
+    return labels if local is None else str(local.resolve())
 
 
 def _located(e: Entry, path: str, folder: bool = False, kind: str = "") -> str:
@@ -89,7 +90,7 @@ def files_of(settings: Mapping[str, Any]) -> list[str]:
     if "path" not in settings:
         return []
     labelings = labelings_of(settings.get("labels", ""))
-    return [*paths_of(settings), *(labels for labels in labelings if not is_column(labels))]
+    return [*paths_of(settings), *(file_and_column(labels)[0] for labels in labelings if not is_column(labels))]
 
 
 def missing_files(e: Entry, settings: Mapping[str, Any]) -> list[str]:

@@ -18,11 +18,11 @@ DECIMALS: Mapping[str, str] = {"point": ".", "comma": ","}
 
 FORMATS = (
     "csv", "tsv", "xlsx", "parquet", "npz", "npy", "mat", "mtx", "hdf5", "svmlight", "images", "parts", "zarr",
-    "arff", "json", "stata", "r", "idx", "vectors", "docword",
+    "arff", "json", "stata", "r", "idx", "vectors", "docword", "feather",
 )  # fmt: skip
 _TEXT = ("csv", "tsv")
 _LABEL_EXTENSIONS = {".npy", ".mat", ".idx", ".txt", ".csv", ".tsv", ".parquet", ".pq", ".xlsx", ".gz", ".bz2", ".xz"}
-_TABLES = (*_TEXT, "xlsx", "parquet", "arff", "json", "stata", "r")
+_TABLES = (*_TEXT, "xlsx", "parquet", "arff", "json", "stata", "r", "feather")
 _ARRAYS = ("npz", "mat", "hdf5", "zarr")
 _WITH_COLUMNS = tuple(name for name in FORMATS if name != "images")
 
@@ -53,13 +53,14 @@ class FileOptions:
     )
     labels: str | Sequence[str] = _option(
         "",
-        "a file with the labels only: npy, mat, idx, text with one label per line (may be gz), or a table; or the name "
-        "of a column, as in label; a list of several gives P, NMI and ARI against each and the best; none ignores the "
-        "labels in the data file",
+        "a file with the labels only: npy, mat, idx, text with one label per line (may be gz), or a table; FILE:COLUMN "
+        "for a column of it; or the name of a column of the data, as in label; a list of several gives P, NMI and ARI "
+        "against each and the best; none ignores the labels in the data file",
     )
     noise: str = _option(
         "",
-        "the label of noise: its points stay in the data, but do not count in P, NMI, ARI and the number of classes",
+        "the label of noise: its points stay in the data, but do not count in P, NMI, ARI and the number of classes; "
+        "nan: points without a label",
     )
     label: str = _option(
         "",
@@ -171,8 +172,10 @@ def checked_option(name: str, value: Any, what: str) -> Any:
     value = str(value) if isinstance(value, Path) else value
     if isinstance(value, Sequence) and not isinstance(value, str):
         value = [_as_text(entry) if name in ("path", "columns", "drop", "labels") else entry for entry in value]
-    elif name in ("columns", "drop", "matrix", "label", "labels", "noise"):
+    elif name in ("columns", "drop", "matrix", "label", "labels"):
         value = _as_text(value)
+    elif name == "noise":
+        value = label_of_noise(value)
     if choices := option.metadata["choices"]:
         text = str(value).lower() if isinstance(value, bool) else value
         if not isinstance(text, str) or text not in {*choices, *choices.values()}:
@@ -191,12 +194,40 @@ def labelings_of(labels: str | Sequence[str]) -> list[str]:
     return [] if labels in ("", NO_LABELS) else [labels] if isinstance(labels, str) else list(labels)
 
 
+def label_of_noise(value: Any) -> Any:
+    """Return a number or a truth value that marks noise as the text of such a label, and everything else unchanged."""
+    value = value.item() if hasattr(value, "item") else value
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+
+
 def is_column(labels: str) -> bool:
-    """Return whether an entry of option ``labels`` names a column of the data: no file, and no extension."""
-    path = Path(labels)
-    extensions = {suffix.lower() for suffix in path.suffixes}
+    """Return whether an entry of option ``labels`` names a column of the data, and no file."""
+    return not _is_file(file_and_column(labels)[0])
+
+
+def file_and_column(labels: str) -> tuple[str, str]:
+    """Return the file and its column that an entry of option ``labels`` names as FILE:COLUMN, else the entry and "".
+
+    Examples
+    --------
+    >>> file_and_column("y.csv:age:sex"), file_and_column("obs:age")
+    (('y.csv', 'age:sex'), ('obs:age', ''))
+    """
+    for at in (at for at, sign in enumerate(labels) if sign == ":" and not _exists(labels)):
+        if _is_file(labels[:at]) and labels[at + 1 :]:
+            return labels[:at], labels[at + 1 :]
+    return labels, ""
+
+
+def _is_file(name: str) -> bool:
+    """Return whether a name has a folder, has the extension of a file of labels, or is the name of a file."""
+    path = Path(name)
+    return path.name != name or bool({suffix.lower() for suffix in path.suffixes} & _LABEL_EXTENSIONS) or _exists(name)
+
+
+def _exists(name: str) -> bool:
     # os.path takes a name that is too long for one that does not exist; pathlib raises an error
-    return path.name == labels and not extensions & _LABEL_EXTENSIONS and not os.path.isfile(labels)  # noqa: PTH113
+    return os.path.isfile(name)  # noqa: PTH113
 
 
 def _as_text(value: Any) -> Any:
@@ -223,5 +254,6 @@ def convert(default: Any, value: Any, what: str) -> Any:
         case _:
             good = isinstance(value, type(default))
     if not good:
-        raise UserError(f"{what} is {value!r}; it must be of type {type(default).__name__}")
+        needed = "a list of texts that are not empty" if default == [] else f"of type {type(default).__name__}"
+        raise UserError(f"{what} is {value!r}; it must be {needed}")
     return type(default)(value)

@@ -234,9 +234,8 @@ def _checked(
     try:
         A = kept_form(A)
         nonnegative = e.nonnegative and not (in_blocks and scale != "none")
-        first, references = split_labelings(labels)
-        single = first if references is None else None  # several were checked when they were read
-        validation.check(A, single, nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
+        first, _ = split_labelings(labels)
+        validation.check(A, first, nonnegative, _MISSING_REMEDY if "missing" in e.offered else "", features)
         A = read_only(transformed(A)) if changed and not in_blocks else A
     except UserError as error:
         raise UserError(f"{display_name(e, settings)}: {error}") from error

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError
 from kmdr.datasets.dataset import Dataset
+from kmdr.datasets.formats.tables import as_labels
 from kmdr.datasets.validation import codes
 
 NOISE = -1
@@ -38,36 +40,55 @@ def split_labelings(labels: NDArray[np.int64] | None) -> tuple[NDArray[np.int64]
     return (labels, None) if labels is None or labels.ndim == 1 else (labels[0].copy(), labels)
 
 
-def classes_of_labelings(labelings: Sequence[Any], where: str, noise: str) -> NDArray[np.int64] | None:
+def classes_of_labelings(labelings: Sequence[tuple[Any, str]], noise: str) -> NDArray[np.int64] | None:
     """Return the classes of a single labeling without noise (n), else one row per labeling with `NOISE`; None without.
 
-    Errors call the data `where`.
+    Each labeling comes with the name that errors call it.
     """
     if not labelings:
         return None
-    classes = [codes(labels, where) for labels in labelings]
-    masks = [_is_noise(labels, noise) for labels in labelings]
-    if len(classes) == 1 and not masks[0].any():
-        return classes[0]
-    rows = [np.full(len(row), NOISE, np.int64) for row in classes]
-    for number, (row, of_row, mask) in enumerate(zip(rows, classes, masks, strict=True)):
-        row[~mask] = np.unique(of_row[~mask], return_inverse=True)[1]
+    masks = [is_noise(labels, noise) for labels, _ in labelings]
+    if len(labelings) == 1 and not masks[0].any():
+        return codes(*labelings[0])
+    rows = [np.full(mask.size, NOISE, np.int64) for mask in masks]
+    for row, mask, (labels, where) in zip(rows, masks, labelings, strict=True):
+        if not mask.all():
+            row[~mask] = codes(np.ravel(_array(labels))[~mask] if mask.any() else labels, where)
         if row.max(initial=NOISE) < 1:
-            which = f"labeling {number}, counted from 0, of {where}" if len(rows) > 1 else f"the labels of {where}"
             held = "noise" if mask.all() else "of one class or noise" if mask.any() else "of one class"
-            raise UserError(f"all {len(row)} points are {held} by {which}; give labels of at least two classes")
+            raise UserError(
+                f"all {len(row)} points are {held} by the labels of {where}; give labels of at least two classes"
+            )
     return np.array(rows)
 
 
-def _is_noise(labels: Any, noise: str) -> NDArray[np.bool_]:
-    """Return which labels are the label of noise: equal as numbers if the labels are numbers, else as text."""
-    array = np.ravel(np.asarray(labels))
+def is_noise(labels: Any, noise: str) -> NDArray[np.bool_]:
+    """Return which labels mark noise.
+
+    They are equal to the label of noise as numbers, if they are numbers, else as texts. A label of noise by which
+    tables mark a missing value, such as ``nan``, is equal to missing labels.
+    """
+    array = np.ravel(_array(labels))
     if not noise:
         return np.zeros(array.size, bool)
-    if array.dtype.kind in "iufb":
-        try:
-            return np.asarray(array == float(noise))
-        except ValueError:
-            return np.zeros(array.size, bool)
-    texts = (value if isinstance(value, str) else str(np.squeeze(value)) for value in array.tolist())
-    return np.fromiter((text.strip() == noise for text in texts), bool, array.size)
+    value = as_labels([noise])[0]
+    if value is None:
+        return np.asarray(pd.isna(array))
+    number = None if isinstance(value, str) else value.item()
+    if number is not None and array.dtype.kind in "iufb":
+        return np.asarray(array == number)
+    texts = {noise.strip(), noise.strip().title()} if noise.strip().lower() in ("true", "false") else {noise.strip()}
+
+    def marks(label: Any) -> bool:
+        label = np.squeeze(label).item() if isinstance(label, np.ndarray) and label.size == 1 else label
+        if number is not None and isinstance(label, int | float) and not isinstance(label, bool):
+            return bool(label == number)
+        return (label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)).strip() in texts
+
+    return np.fromiter(map(marks, array.tolist()), bool, array.size)
+
+
+def _array(labels: Any) -> NDArray[Any]:
+    """Return labels as an array that holds whole numbers in a list exactly, also where one is missing."""
+    array = np.asarray(labels)
+    return array if isinstance(labels, np.ndarray) or array.dtype.kind != "f" else np.array(labels, dtype=object)

@@ -22,6 +22,7 @@ from kmdr.config.task import Task
 from kmdr.datasets import Dataset, checked_verify, locate_files, registry
 from kmdr.datasets.references import references_of
 from kmdr.metrics import check_matching, matchings
+from kmdr.metrics.references import refuse_taken_names
 
 _MOST_SIZES = 10_000
 _MOST_DIMENSIONS = 10**9
@@ -187,9 +188,10 @@ class Experiment:
         Raises
         ------
         UserError
-            When k > n, when the reducer does not fit the protocol or some r, when C is larger than the memory, or when
-            the start or the matching needs labels that are missing.
+            When a metric has the name of another score, when k > n, when the reducer does not fit the protocol or some
+            r, when C is larger than the memory, or when the start or the matching needs labels that are missing.
         """
+        refuse_taken_names()
         n, d = data.A.shape
         k = data.k if self.k is None else self.k
         references = references_of(data)

@@ -21,7 +21,7 @@ from kmdr.base.text import canonical
 from kmdr.base.timing import Stopwatch
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Clustering, Protocol, best_of_starts, same_points, starter
-from kmdr.config.task import Task, code_of, data_of, origins_of_methods, plugin_origins, settings_of
+from kmdr.config.task import Task, code_of, data_of, has_labelings, origins_of_methods, plugin_origins, settings_of
 from kmdr.datasets import Dataset, changed
 from kmdr.datasets.references import references_of
 from kmdr.harness.once import Done, Key, do_once, extend, is_kept, make_and_check
@@ -231,7 +231,7 @@ def _times(**seconds: float | None) -> Row:
 
 def _shared(task: Task, stamp: Stamp) -> Row:
     """Return what all rows of a task have in common."""
-    name, _ = data_of(task.dataset, task.options)
+    name, options = data_of(task.dataset, task.options)
     return {
         "study": task.study,
         "dataset": task.dataset,
@@ -248,7 +248,7 @@ def _shared(task: Task, stamp: Stamp) -> Row:
         "stand_in": task.stand_in,
         "config_hash": task.config_hash,
         "data_sha256": task.data_sha256,
-        "code_hash": code_of(task.reducer, name, task.protocol.engine),
+        "code_hash": code_of(task.reducer, name, task.protocol.engine, has_labelings(name, options)),
         "guests": plugin_origins(task.reducer, task.protocol.engine, name),
         **asdict(stamp),
     }
@@ -337,8 +337,9 @@ def _trials_against(
         labels = row["labels"] if task.keep_labels else row.pop("labels")
         scores = json.loads(row["metrics"] or "{}")
         try:
-            scores |= agreements(references, labels, task.matching)
-            scores |= lacking(A, references, labels, scores)
+            with Stopwatch() as watch:
+                scores |= agreements(references, labels, task.matching)
+                scores |= lacking(A, references, labels, scores)
         except BaseException as error:  # whatever a metric raises
             if is_interrupt(error):
                 raise
@@ -348,6 +349,8 @@ def _trials_against(
             continue
         row.update({name: scores.pop(name) for name in metrics.BUILT_IN if name in scores})
         row["metrics"] = canonical(scores) if scores else ""
+        if "score_seconds" in row:
+            row.update(_times(score=row["score_seconds"] + watch.seconds))
     return rows
 
 

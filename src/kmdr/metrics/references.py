@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kmdr.base.errors import UserError
 from kmdr.linalg import Dense, Matrix
 from kmdr.metrics.registry import BUILT_IN, Metric, metrics, score
 from kmdr.metrics.scores import agreement
@@ -24,6 +25,15 @@ def known_metric(name: str) -> Metric | None:
     if name in metrics() or not (match := _AGAINST.fullmatch(name)):
         return metrics().get(name)
     return replace(metrics()[match[1]], name=name, label=f"{_TITLES[match[1]]} (labels{match[2]})")
+
+
+def refuse_taken_names() -> None:
+    """Refuse a metric of a plugin that has the name of a score against one of several labelings."""
+    for name in metrics():
+        if _AGAINST.fullmatch(name):
+            raise UserError(
+                f"a metric is named {name!r}, like a score against one of several labelings; rename it in its plugin"
+            )
 
 
 def agreements(references: Dense, labels: Dense, matching: str = "best") -> dict[str, float]:

@@ -15,7 +15,7 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash, single_line
-from kmdr.results.folder import has_file, is_link, list_contents, list_files, remove_file
+from kmdr.results.folder import has_file, is_link, list_contents, list_files, remove_file, unread_files
 from kmdr.results.json_files import SCHEMAS, read_json
 from kmdr.results.labels import read_labels
 from kmdr.results.manifests import described, json_files, log_lines, read_configs
@@ -59,6 +59,11 @@ def _link_faults(folder: Path) -> Iterator[Fault]:
         if is_link(folder, path):
             sentence = f"{path} is a link, which kmdr does not follow; put the file or folder itself there"
             yield Fault(path, sentence, bool(path.suffix))  # a link to a folder may be the user's other disk
+
+
+def _unread_faults(folder: Path) -> Iterator[Fault]:
+    for path in unread_files(folder):
+        yield Fault(path, f"{path} is not read, because {path.stem} is there; --repair removes it", True)
 
 
 def _task_faults(folder: Path) -> Iterator[Fault]:
@@ -147,6 +152,7 @@ def faults(folder: Path) -> list[Fault]:
     """
     require_results(folder)
     return list(_link_faults(folder)) or [
+        *_unread_faults(folder),
         *_task_faults(folder),
         *label_faults(folder),
         *_table_faults(folder),

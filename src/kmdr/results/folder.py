@@ -41,8 +41,16 @@ def _reason(error: OSError) -> str:
     return "a link" if error.errno == errno.ELOOP else error.strerror or str(error)
 
 
+def _shown(root: Path, path: Path | str) -> Path:
+    """Return the path of a file for messages; `path` begins with the root, which may be relative, or is below it."""
+    return path if isinstance(path, Path) and path.is_relative_to(root) else root / path
+
+
 def _refused(root: Path, path: Path | str, reason: str) -> DamagedError:
-    return DamagedError(f"{root / path} cannot be read ({reason}); expected a file that kmdr wrote there, so remove it")
+    if root.exists() and not root.is_dir():
+        return DamagedError(f"{root} is not a folder; name a folder of results")
+    shown = _shown(root, path)
+    return DamagedError(f"{shown} cannot be read ({reason}); expected a file that kmdr wrote there, so remove it")
 
 
 @contextmanager
@@ -259,9 +267,9 @@ def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) 
         If a folder on the way is a link, or the system refuses the write. The file is then unchanged.
     """
     *above, last = _parts(root, path)
-    with writing(root / path):
+    with writing(_shown(root, path)):
         root.mkdir(parents=True, exist_ok=True)
-    with writing(root / path), _descend(root, above, make=True) as folder:
+    with writing(_shown(root, path)), _descend(root, above, make=True) as folder:
         replace_file(last, content, folder, mode)
         if may_be_packed("/".join((*above, last))):
             with suppress(FileNotFoundError):
@@ -284,7 +292,7 @@ def remove_file(root: Path, path: Path | str) -> None:
         If a folder on the way is a link, or the system refuses.
     """
     *above, last = parts = _parts(root, path)
-    with writing(root / path):
+    with writing(_shown(root, path)):
         try:
             with _descend(root, above) as folder:
                 for name in (last + SUFFIX, last) if may_be_packed("/".join(parts)) else (last,):
@@ -299,6 +307,12 @@ def packable_files(root: Path) -> list[Path]:
     """Return the files directly in a folder and its facts that may be compressed and are not."""
     listed = [root / name for name in NAMES] + list(list_files(root, "facts"))
     return [file for file in listed if may_be_packed(file.relative_to(root).as_posix()) and file_status(root, file)]
+
+
+def unread_files(root: Path) -> list[Path]:
+    """Return the compressed files in a folder and its facts that are not read, because there is ``NAME`` too."""
+    packed = [file.with_name(file.name + SUFFIX) for file in packable_files(root)]
+    return [file for file in packed if file_status(root, file)]
 
 
 def pack_file(root: Path, path: Path) -> Path:

@@ -47,7 +47,7 @@ class Unpacked(io.RawIOBase):
         self._begin()
 
     def _begin(self) -> None:
-        self._unpack, self._read = lzma.LZMADecompressor(memlimit=_MEMORY), 0
+        self._unpack, self._read = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY), 0
 
     def readable(self) -> bool:
         """Return True."""

@@ -32,7 +32,7 @@ from kmdr.base.files import DamagedError
 from kmdr.base.provenance import code_version
 from kmdr.base.text import announce, counted, single_line, tell
 from kmdr.clustering import engines
-from kmdr.config.task import code_of, data_of, methods_from
+from kmdr.config.task import code_of, data_of, has_labelings, methods_from
 from kmdr.datasets import registry
 from kmdr.harness.rescore import scaled, scores_of_labels
 from kmdr.harness.verify import Comparison, check_trust, folders_by_content, print_outcomes, rerun, sample, third_party
@@ -76,7 +76,7 @@ def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
     UserError
         If kmdr's own code computed it and has changed.
     """
-    config, name = config_of(row), data_of(row["dataset"], row["options"])[0]
+    config, (name, options) = config_of(row), data_of(row["dataset"], row["options"])
     reducer, engine = row["reducer"], row["engine"]
     if foreign := [setting for setting in third_party(config) if setting not in trusted]:
         known = [setting for setting in foreign if "." in setting.partition("=")[2]]
@@ -88,14 +88,15 @@ def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
     ours = set(methods_from(reducer, engine, name))
     if not ours <= theirs:
         return f"it was made with {', '.join(sorted(theirs)) or 'no plugin'}, but here is {', '.join(sorted(ours))}"
-    if row["code_hash"] == code_of(reducer, name, engine):
+    code = code_of(reducer, name, engine, has_labelings(name, options))
+    if row["code_hash"] == code:
         return ""
     plugin = reducers.origin_of_reducer(reducer) or engines.origin_of_engine(engine) or registry.entry(name).plugin
     if plugin and "." not in reducer + engine:
         return f"the plugin {plugin} has other code here"
     raise UserError(
         f"the rows of {reducer} on {row['dataset']} were computed by other code ({row['code_hash'] or 'unknown'}) than "
-        f"this version's ({code_of(reducer, name, engine)}); run the same command with --refresh, then submit again"
+        f"this version's ({code}); run the same command with --refresh, then submit again"
     )
 
 

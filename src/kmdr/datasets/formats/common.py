@@ -36,7 +36,7 @@ class Content:
     features: tuple[str, ...] | None = None  # names of the columns, if A is not a table
     form: str = ""  # the detected format in words
     labelled: str = ""  # where the labels are, in words
-    further: tuple[Any, ...] = ()  # further reference labelings, as they are in the file
+    further: tuple[tuple[Any, str], ...] = ()  # further reference labelings, as they are in the file, and where
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -31,7 +31,12 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
     matrix, label = options.matrix, options.label
     h5py = import_extra("h5py", "hdf5", path)
     with reading(path, "HDF5"), h5py.File(path, "r") as file:
-        annotated = "obs" in file and "X" in file
+        annotated = "obs" in file and ("X" in file or "var" in file)
+        if annotated and "X" not in file and not matrix:
+            others = [f"{group}/{name}" for group in ("layers", "obsm") if group in file for name in file[group]]
+            raise UserError(
+                f"{path.name} has no matrix X; set dataset.matrix=… to another ({', '.join(others) or 'none'})"
+            )
         points = matrix if matrix and _inside(path, file, matrix) is not None else pick(path, list(file), matrix)
         A, claimed = _matrix(path, _inside(path, file, points), points, limit)
         if annotated:
@@ -40,7 +45,7 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
             if label and label not in columns:
                 raise unknown(f"column of obs in {path.name}", label, columns)
             classes = label or ("label" if "label" in columns else "")
-            labels = _column(path, obs, classes) if classes else None
+            labels = _column(path, file, obs, classes) if classes else None
             form = f"h5ad, {claimed}, columns of obs: {', '.join(columns) or 'none'}"
             return Content(A, labels, _feature_names(path, file, A.shape[1]), form, f"column {classes!r} of obs")
         if label and label not in file:
@@ -106,9 +111,13 @@ def _columns(obs: Any) -> list[str]:
     return [name for name in obs if name not in (index, "__categories")]
 
 
-def _column(path: Path, obs: Any, name: str) -> Any:
+def _column(path: Path, file: Any, obs: Any, name: str) -> Any:
     if hasattr(obs, "dtype"):
-        return _as_text(obs[name])
+        categories = _inside(path, file, f"uns/{name}_categories")  # in old files
+        values = obs[name]
+        if categories is not None and values.dtype.kind in "iu":
+            return _decode_categories(path, name, values, _values(path, categories, name))
+        return _as_text(values)
     categories = _inside(path, obs, f"__categories/{name}")
     node = _inside(path, obs, name)
     if categories is not None:

@@ -149,7 +149,7 @@ def complete(
     ``"drop"`` also drops rows that lack a label in any labeling. With ``"refuse"``, `validation.check` refuses missing
     values.
     """
-    if missing == "refuse" or A.dtype.kind != "f":
+    if missing == "refuse" or A.dtype.kind not in ("f" if missing == "mean" else "biuf"):
         return A, labelings
     A = stream_if_large(A)
     if not isinstance(A, Streamed):

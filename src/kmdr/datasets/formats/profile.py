@@ -52,14 +52,16 @@ class Profile:
     deviations: tuple[float, float] | None = None  # least and largest standard deviation of columns, unless constant
     identifiers: list[str] = field(default_factory=list)  # columns that look like an index or identifier
     like_classes: list[str] = field(default_factory=list)  # whole numbers that by their name may be unnamed classes
-    classes: list[tuple[str, int]] = field(default_factory=list)  # with their number of points, the largest first
+    # The classes of each labeling, with their number of points, the largest first.
+    labelings: list[list[tuple[str, int]]] = field(default_factory=list)
 
 
 def profile(content: Content) -> Profile:
     """Return the profile of a file's content. Mapped files are read block by block."""
     A, names = content.A, column_names(content)
     n, d = A.shape if A.ndim == 2 else (*A.shape, 0, 0)[:2]
-    seen = Profile(n, d, _held(A), names, classes=_counted(content.labels))
+    labelings = [] if content.labels is None else [content.labels, *(labels for labels, _ in content.further)]
+    seen = Profile(n, d, _held(A), names, labelings=[*map(_counted, labelings)])
     numeric = np.ones(d, bool)
     texts: NDArray[Any] = np.zeros(1, np.uint64)
     if isinstance(A, pd.DataFrame):
@@ -89,8 +91,8 @@ def profile(content: Content) -> Profile:
 def lines(seen: Profile) -> Iterator[tuple[str, str]]:
     """Yield the description of a matrix as pairs of a topic and a text."""
     yield "points", f"{seen.n} x {seen.d}, {seen.held}"
-    if seen.classes:
-        yield "labels", classes_in_words(seen)
+    for counted in seen.labelings:
+        yield "labels", _classes_in_words(counted)
     if any(name != str(j) for j, name in enumerate(seen.names)):
         yield "columns", first_few(seen.names)
     yield from remarks(seen)
@@ -98,11 +100,11 @@ def lines(seen: Profile) -> Iterator[tuple[str, str]]:
         yield "scale", "standard deviations of the columns from {:.3g} to {:.3g}".format(*seen.deviations)
 
 
-def classes_in_words(seen: Profile) -> str:
+def _classes_in_words(classes: Sequence[tuple[str, int]]) -> str:
     """Return the number of classes, and the sizes of the largest."""
-    shown = [f"{name} {count}" for name, count in seen.classes[:_MOST_CLASSES]]
-    more = len(seen.classes) - len(shown)
-    return f"{len(seen.classes)} classes: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+    shown = [f"{name} {count}" for name, count in classes[:_MOST_CLASSES]]
+    more = len(classes) - len(shown)
+    return f"{len(classes)} classes: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
 
 
 def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
@@ -175,8 +177,6 @@ def _held(A: Any) -> str:
 
 
 def _counted(labels: Any) -> list[tuple[str, int]]:
-    if labels is None:
-        return []
     values = np.ravel(np.asarray(labels))
     values = values[~pd.isna(values)]
     if values.dtype == object:
@@ -313,10 +313,16 @@ def summary(content: Content, seen: Profile, settings: Mapping[str, Any], made: 
 
     Problems that the settings solve are not reported; `made` is the shape of the treated matrix.
     """
-    labels = f"{content.labelled} has {classes_in_words(seen)}" if seen.classes else "no labels"
+    places = [content.labelled, *(where for _, where in content.further)]
+    labels = [
+        f"{where} has {_classes_in_words(counted)}" for where, counted in zip(places, seen.labelings, strict=False)
+    ]
     odd = [f"{about}: {what}" for about, what in remarks(seen)]
     if settings.get("scale", "none") == "none" and settings.get("rows", "raw") == "raw" and (hint := scale_hint(seen)):
         odd.append(hint)
     if tuple(made) != (seen.n, seen.d):
         odd.append(f"used as {' x '.join(map(str, made))}")
-    return [f"{seen.n} x {seen.d}, {seen.held}; read as {content.form}; {labels}", *(["; ".join(odd)] if odd else [])]
+    return [
+        f"{seen.n} x {seen.d}, {seen.held}; read as {content.form}; {'; '.join(labels) or 'no labels'}",
+        *(["; ".join(odd)] if odd else []),
+    ]

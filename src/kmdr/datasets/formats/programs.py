@@ -1,4 +1,4 @@
-"""Read tables and matrices of other programs: Weka's ARFF, JSON, Stata's dta, Arrow's feather, R's rds and RData."""
+"""Read tables and matrices of other programs: Weka's ARFF, JSON, Stata's dta, R's rds and RData."""
 
 import codecs
 import io

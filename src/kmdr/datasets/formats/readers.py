@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.acquire.archives import read_members
-from kmdr.datasets.file_options import FORMATS, NO_LABELS, FileOptions, is_column
+from kmdr.datasets.file_options import FORMATS, NO_LABELS, FileOptions, file_and_column, is_column
 from kmdr.datasets.formats import (
     arrays,
+    feather,
     hdf5,
     images,
     parts,
@@ -29,7 +30,7 @@ from kmdr.datasets.formats import (
     zarr,
 )
 from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, refuse_irregular, unpacked
-from kmdr.datasets.references import classes_of_labelings
+from kmdr.datasets.references import classes_of_labelings, is_noise
 from kmdr.datasets.validation import csr
 from kmdr.linalg.matrix import read_only
 
@@ -44,7 +45,8 @@ _EXTENSIONS = {
     ".parquet": "parquet", ".pq": "parquet", ".xlsx": "xlsx", ".xlsm": "xlsx", ".mtx": "mtx", ".h5": "hdf5",
     ".hdf5": "hdf5", ".h5ad": "hdf5", ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight",
     ".arff": "arff", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".dta": "stata", ".rds": "r", ".rda": "r",
-    ".rdata": "r", ".idx": "idx", **dict.fromkeys(vectors.SUFFIXES, "vectors"),
+    ".rdata": "r", ".feather": "feather", ".arrow": "feather", ".idx": "idx",
+    **dict.fromkeys(vectors.SUFFIXES, "vectors"),
 }  # fmt: skip
 # The reader of each format. A reader gets the first path, the most bytes that the matrix may take, and the options.
 _READERS: Mapping[str, Callable[[Path, float, FileOptions], Content]] = {
@@ -52,7 +54,7 @@ _READERS: Mapping[str, Callable[[Path, float, FileOptions], Content]] = {
     "npz": arrays.npz, "npy": arrays.npy, "mat": hdf5.mat, "mtx": arrays.matrix_market, "hdf5": hdf5.hdf5,
     "svmlight": svmlight.read, "images": images.images, "parts": parts.parts, "zarr": zarr.zarr,
     "arff": programs.arff, "json": programs.json_table, "stata": programs.stata, "r": programs.r_data,
-    "idx": vectors.idx, "vectors": vectors.vectors, "docword": vectors.docword,
+    "feather": feather.feather, "idx": vectors.idx, "vectors": vectors.vectors, "docword": vectors.docword,
 }  # fmt: skip
 _TO_CSV = "by pandas: {}.to_csv('data.csv', index=False)"
 _TO_NPY = "in Python, if you trust the file: import numpy, {}; numpy.save('data.npy', {})"
@@ -67,7 +69,6 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
         (".pt", ".pth"),
         ("PyTorch's format, a pickle,", _TO_NPY.format("torch", "torch.load(FILE, weights_only=True).numpy()")),
     ),
-    **dict.fromkeys((".feather", ".arrow"), ("Arrow's format", _TO_CSV.format("pandas.read_feather(FILE)"))),
     **dict.fromkeys((".xls", ".ods"), ("this spreadsheet", "by saving it as .xlsx or .csv")),
     ".sav": ("SPSS's format", _TO_CSV.format("pandas.read_spss(FILE)")),
     ".sas7bdat": ("SAS's format", _TO_CSV.format("pandas.read_sas(FILE)")),
@@ -122,7 +123,7 @@ def look(options: FileOptions) -> Content:
             content.A = csr(content.A)  # compiled code relies on its parts
         except UserError as error:
             raise UserError(f"{first.name}: {error}") from error
-    drop = options.drop
+    drop = [name for name in options.drop if name not in columns]
     if not options.label and "label" in drop and content.labelled == "column 'label'":
         content.labels, drop = None, [name for name in drop if name != "label"]
     if options.labels == NO_LABELS:
@@ -133,9 +134,33 @@ def look(options: FileOptions) -> Content:
     if kind != "parts":  # whose reader selects the columns
         content = preprocessing.select_columns(first, content, options.columns, drop)
     content.warnings += tuple(tables.doubts(content, first.name))
-    if content.labels is not None and (unlabelled := int(pd.isna(np.ravel(np.asarray(content.labels))).sum())):
-        content.labelled += f", {unlabelled} without a label,"
+    _check_noise(content, options.noise, first.name)
+    if content.labels is not None:
+        (content.labels, content.labelled), *further = map(
+            _described, _labelings(content), [content.labelled, *(where for _, where in content.further)]
+        )
+        content.further = tuple(further)
     return content
+
+
+def _check_noise(content: Content, noise: str, name: str) -> None:
+    """Refuse a label of noise for data without labels, and warn if no point has it."""
+    if noise and content.labels is None:
+        raise UserError(f"option noise is {noise!r}, but no labels of {name} are used; name them, or remove noise")
+    if noise and not any(is_noise(labels, noise).any() for labels in _labelings(content)):
+        content.warnings += (f"no point has the label {noise!r}, which marks noise",)
+
+
+def _labelings(content: Content) -> list[Any]:
+    return [] if content.labels is None else [content.labels, *(labels for labels, _ in content.further)]
+
+
+def _described(labels: Any, where: str) -> tuple[Any, str]:
+    """Return labels, bytes as text, and where they are with the number of points that have none."""
+    array = np.asarray(labels)
+    missing = int(pd.isna(array.ravel()).sum())
+    described = f"{where}, {missing} without a label," if missing else where
+    return np.char.decode(array, "utf-8", "replace") if array.dtype.kind == "S" else labels, described
 
 
 @contextmanager
@@ -163,9 +188,7 @@ def _take_labelings(
     """Give a file's content its reference labelings, and return the columns of a table that are labels to drop."""
     taken = [_labeling(name, content, columns, options.label, options.paths[0].name) for name in labelings]
     (content.labels, content.labelled), *further = taken
-    content.further = tuple(labels for labels, _ in further)
-    if further:
-        content.labelled = f"further labels: {', '.join(where for _, where in further)}; {content.labelled}"
+    content.further = tuple(further)
     features = preprocessing.column_names(content) if isinstance(content.A, pd.DataFrame) else []
     return [name for name in columns if name in features and name not in drop]
 
@@ -192,8 +215,9 @@ def _labeling(
     if name in columns:
         labels, where = columns[name], f"column {name!r}"
     else:
-        _refuse_as_labels(Path(name))
-        labels, where = tables.label_file(Path(name), n, label)
+        file, column = file_and_column(name)
+        _refuse_as_labels(Path(file))
+        labels, where = tables.label_file(Path(file), n, column or label)
     if np.size(labels) != n:
         raise UserError(f"{where} has {np.size(labels)} labels for {n} points of {data}; give one per point")
     return labels, where
@@ -268,15 +292,16 @@ def _refuse_as_labels(path: Path) -> None:
 def treat(content: Content, options: FileOptions) -> Loaded:
     """Return the matrix and classes of a file: text encoded, missing values dealt with, columns scaled."""
     first = options.paths[0]
-    A, labels, features = content.A, content.labels, content.features
+    A, features = content.A, content.features
     if isinstance(A, pd.DataFrame):
         A, features = preprocessing.numbers(first.name, A, options.encode)
     preprocessing.refuse_sparse(first, A, options.scale, options.missing)
     names = features or tuple(preprocessing.column_names(content))
-    labelings = [] if labels is None else [labels, *content.further]
-    A, complete_labelings = preprocessing.complete(first, A, labelings, options.missing, names)
+    A, labelings = preprocessing.complete(first, A, _labelings(content), options.missing, names)
     A = preprocessing.scale_columns(first, A, options.scale)
-    return A, classes_of_labelings(complete_labelings, first.name, options.noise), features
+    places = [content.labelled, *(where for _, where in content.further)]
+    named = [f"{first.name} ({where.partition(', ')[0]})" if content.further else first.name for where in places]
+    return A, classes_of_labelings([*zip(labelings, named, strict=False)], options.noise), features
 
 
 def files_in(folder: Path, kind: str = "") -> list[Path]:

@@ -605,7 +605,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
     suffix = path.suffix.lower()
     with reading(path, "label"):
         if suffix == ".npy":
-            return np.load(path, allow_pickle=False), path.name
+            return _npy_labels(path, n, label)
         limit = memory_limit([path], DEFAULTS["max_gb"])
         if suffix == ".mat":
             return _mat_labels(path, limit, label)
@@ -654,6 +654,18 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
     return as_labels(texts), where
 
 
+def _npy_labels(path: Path, n: int, label: str) -> tuple[NDArray[Any], str]:
+    """Read labels from an array, of which a column is named by its number from 0."""
+    array = np.load(path, allow_pickle=False)
+    if array.ndim != 2 or 1 in array.shape or len(array) != n:
+        return array, path.name
+    names = [str(j) for j in range(array.shape[1])]
+    if label and label not in names:
+        raise unknown(f"column of {path.name}", label, names)
+    column = label or _single_column(path, names)
+    return array[:, int(column)], f"{path.name}, column {column!r}"
+
+
 def _mat_labels(path: Path, limit: float, label: str) -> tuple[NDArray[Any], str]:
     """Read labels from a variable of a MAT file: the named one, one with a usual name, or the only one."""
     held = hdf5.mat_variables(path)
@@ -665,6 +677,7 @@ def _single_column(path: Path, names: Sequence[str]) -> str:
     """Return the name of the single column of a label file."""
     if len(names) > 1:
         raise UserError(
-            f"{path.name} has {len(names)} columns; choose the one with the labels: dataset.label={'|'.join(names)}"
+            f"{path.name} has {len(names)} columns; choose the labels, e.g. dataset.labels={path.name}:{names[0]} "
+            f"(columns: {', '.join(names[:_SHOWN_CELLS])}{', …' * (len(names) > _SHOWN_CELLS)})"
         )
     return names[0]

@@ -64,7 +64,8 @@ def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
         "not intended",
     )
     A = _rows_of(folder, array, limit)
-    return Content(A, labels, None, form, f"array {classes!r}" if classes else "", warnings if missing else ())
+    labelled = f"array {classes!r}" if classes else ""
+    return Content(A, labels, None, form, labelled, warnings=warnings if missing else ())
 
 
 @functools.cache

@@ -1,0 +1,77 @@
+"""Read a table of Arrow: feather, which is Arrow's file format, or a stream of Arrow's messages.
+
+A compressed buffer may claim any size, and takes that memory before anything of it is unpacked. The sizes are
+therefore read from the messages first. The messages are read in their order, so that they are those that were checked.
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kmdr.base.errors import UserError
+from kmdr.datasets.file_options import FileOptions
+from kmdr.datasets.formats.common import Content, afford, import_extra, reading
+from kmdr.datasets.formats.tables import table_content
+
+_FILE, _OLD = b"ARROW1\0\0", b"FEA1"
+# Bytes of a cell of a table of pandas.
+_CELL_BYTES = 8
+# Fields, by their number, of the tables Message, DictionaryBatch and RecordBatch of Arrow's format.
+_HEADER, _BATCH, _LENGTH, _BUFFERS, _COMPRESSION = 2, 1, 0, 2, 3
+
+
+def feather(path: Path, limit: float, options: FileOptions) -> Content:
+    """Read a feather file of version 2 or a stream of Arrow."""
+    ipc = import_extra("pyarrow.ipc", "parquet", path)
+    memory_map = import_extra("pyarrow", "parquet", path).memory_map
+    with reading(path, "feather"), memory_map(str(path)) as file:
+        content = file.read_buffer()
+        if content[: len(_OLD)].to_pybytes() == _OLD:
+            raise UserError(
+                f"{path.name} is a feather file of version 1; convert it, e.g. by pandas: "
+                "pandas.read_feather(FILE).to_csv('data.csv', index=False)"
+            )
+        stream = content[len(_FILE) :] if content[: len(_FILE)].to_pybytes() == _FILE else content
+        columns = len(ipc.open_stream(stream).schema)
+        rows, claimed = 0, 0
+        for message in ipc.MessageReader.open_stream(stream):
+            if message.type != "schema":
+                length, sizes = _sizes(message.metadata.to_pybytes(), message.type == "dictionary", message.body)
+                rows, claimed = rows + length, claimed + sum(sizes)
+                afford(path, f"claims {rows} rows of {columns} columns", _CELL_BYTES * rows * columns + claimed, limit)
+        frame = ipc.open_stream(stream).read_all().to_pandas()
+        frame = frame.reset_index(drop=True)
+    return table_content(path, frame, list(map(str, frame.columns)), "feather", options.label)
+
+
+def _sizes(message: bytes, is_dictionary: bool, body: Any) -> tuple[int, list[int]]:
+    """Return the rows that a message claims, and the sizes of its buffers when they are unpacked."""
+    batch = _reference(message, _field(message, _reference(message, 0), _HEADER))
+    batch = _reference(message, _field(message, batch, _BATCH)) if is_dictionary else batch
+    at, buffers = _field(message, batch, _LENGTH), _field(message, batch, _BUFFERS)
+    (length,) = struct.unpack_from("<q", message, at) if at else (0,)
+    places = [*_places(message, _reference(message, buffers))] if buffers else []
+    if not _field(message, batch, _COMPRESSION):
+        return length, [size for _, size in places]
+    unpacked = [struct.unpack("<q", body[start : start + 8].to_pybytes())[0] for start, size in places if size]
+    return length, [size for size in unpacked if size > 0]  # -1: it is not compressed
+
+
+def _places(message: bytes, at: int) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the size of each buffer of a vector of them."""
+    (count,) = struct.unpack_from("<I", message, at)
+    return struct.iter_unpack("<qq", message[at + 4 : at + 4 + 16 * count])
+
+
+def _reference(message: bytes, at: int) -> int:
+    return at + int(struct.unpack_from("<I", message, at)[0])
+
+
+def _field(message: bytes, table: int, number: int) -> int:
+    """Return the position of a field of a table of FlatBuffers; 0 if it has its default."""
+    fields = table - int(struct.unpack_from("<i", message, table)[0])
+    (size,) = struct.unpack_from("<H", message, fields)
+    place = fields + 4 + 2 * number
+    offset = int(struct.unpack_from("<H", message, place)[0]) if 4 + 2 * number < size else 0
+    return table + offset if offset else 0
