@@ -131,7 +131,7 @@ def test_profile_is_what_pandas_says(rng):
     spread = frame[list("abcd")].std(ddof=0)
     np.testing.assert_allclose(seen.deviations, (spread.min(), spread.max()))
     assert "dataset.scale=standard" in scale_hint(seen)
-    assert sum(count for _, count in seen.classes) == 53
+    assert [sum(count for _, count in labeling) for labeling in seen.labelings] == [53]
     assert {about for about, _ in lines(seen)} == {
         "points", "labels", "columns", "text", "missing", "constant", "repeated", "scale"
     }  # fmt: skip

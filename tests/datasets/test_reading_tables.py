@@ -97,8 +97,8 @@ def test_points_and_classes_are_those_of_the_cells(table):
     assert features == tuple(name for j, name in enumerate(rows[0]) if j != at)
     assert A.tolist() == [[float(cell) for j, cell in enumerate(row) if j != at] for row in kept]
     assert partition(coded) == partition(row[at].strip() for row in kept)
-    seen = dict(profile(formats.look(FileOptions(name, **options))).classes)
-    assert sum(seen.values()) == sum(row[at].strip() not in NO_LABEL for row in cells)
+    (classes,) = profile(formats.look(FileOptions(name, **options))).labelings
+    assert sum(count for _, count in classes) == sum(row[at].strip() not in NO_LABEL for row in cells)
 
 
 @quickly
