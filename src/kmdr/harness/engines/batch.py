@@ -24,7 +24,6 @@ from distributed.core import Status
 from kmdr.base.errors import UserError
 from kmdr.base.files import temporary_folder, write_atomically, writing
 from kmdr.harness.engines.local import SAFE_PATH, TRIES
-from kmdr.harness.engines.settings import SYSTEMS
 
 # A worker runs one task at a time, so that the times of its process belong to that task. The batch system limits its
 # memory; Dask would count mapped files as memory. The web pages of a worker would show its tasks to other users.
@@ -39,7 +38,7 @@ _PAUSE_SECONDS = 4
 class Jobs:
     """The jobs of one run.
 
-    ``folder`` is for the credentials and logs of the jobs, ``system`` is one of `SYSTEMS`, and ``most`` is the largest
+    ``folder`` is for the credentials and logs of the jobs, ``system`` is the batch system, and ``most`` is the largest
     number of jobs at once.
     """
 
@@ -197,15 +196,15 @@ def _write_credentials(security: distributed.Security, folder: Path) -> distribu
 
 @contextmanager
 def started(
-    system: str, size: int, threads: int, options: Mapping[str, Any], folder: str, security: Any
+    system: str, class_name: str, size: int, threads: int, options: Mapping[str, Any], folder: str, security: Any
 ) -> Iterator[Jobs]:
     """Start a scheduler whose workers are jobs of a batch system; all jobs are cancelled at the end of the block.
 
-    ``system`` is one of `SYSTEMS`, ``size`` the largest number of jobs at once, ``threads`` the number of BLAS and
-    OpenMP threads of each worker, and ``options`` go to the class of dask-jobqueue. ``folder`` is for
+    ``class_name`` is the class of dask-jobqueue for ``system``, ``size`` the largest number of jobs at once,
+    ``threads`` the number of BLAS and OpenMP threads of each worker, and ``options`` go to that class. ``folder`` is for
     credentials and logs, on a file system that the nodes share; its content is removed at the end.
     """
-    cluster_class = getattr(_import_jobqueue(), SYSTEMS[system])
+    cluster_class = getattr(_import_jobqueue(), class_name)
     command = shlex.split(cluster_class.job_cls.submit_command)[0]
     if shutil.which(command) is None:
         raise UserError(
