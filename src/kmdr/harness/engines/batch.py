@@ -201,8 +201,8 @@ def started(
     """Start a scheduler whose workers are jobs of a batch system; all jobs are cancelled at the end of the block.
 
     ``class_name`` is the class of dask-jobqueue for ``system``, ``size`` the largest number of jobs at once,
-    ``threads`` the number of BLAS and OpenMP threads of each worker, and ``options`` go to that class. ``folder`` is for
-    credentials and logs, on a file system that the nodes share; its content is removed at the end.
+    ``threads`` the number of BLAS and OpenMP threads of each worker, and ``options`` go to that class. ``folder`` is
+    for credentials and logs, on a file system that the nodes share; its content is removed at the end.
     """
     cluster_class = getattr(_import_jobqueue(), class_name)
     command = shlex.split(cluster_class.job_cls.submit_command)[0]
