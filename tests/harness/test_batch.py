@@ -303,7 +303,10 @@ def test_jobs_of_every_batch_system_run_one_task_at_a_time_over_tls(system, tmp_
     monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path), os.environ["PATH"]]))
     options = {"disk": "1GB"} if system == "htcondor" else {"queue": "short"}
     options |= {"memory": "6GB", "job_script_prologue": ["export MINE=1"]}
-    started = {"system": system, "size": 3, "threads": 2, "options": options, "folder": str(tmp_path / "jobs")}
+    started = {
+        "system": system, "class_name": SYSTEMS[system], "size": 3, "threads": 2, "options": options,
+        "folder": str(tmp_path / "jobs"),
+    }  # fmt: skip
     with dask.connected(None, None, None, started) as cluster:
         script = cluster._jobs.cluster.job_script()
         assert "tls://" in script
