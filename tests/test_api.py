@@ -290,6 +290,8 @@ def message_of(work):
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(list(VALID)), value=st.one_of(SCALARS, CONTAINERS))
 @example(name="n_init", value=pd.DataFrame(POINTS))
+@example(name="labels", value=scipy.sparse.eye_array(12))
+@example(name="labels", value=[scipy.sparse.eye_array(1, 12), [0, 1] * 6])
 def test_any_argument_gives_rows_or_one_sentence(name, value):
     before = POINTS.copy()
     if name in ("repeats", "n_init") and isinstance(value, int) and value > 10:

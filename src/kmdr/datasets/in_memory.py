@@ -69,6 +69,8 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
 def _labelings(labels: Any, n: int) -> list[tuple[Any, str]]:
     """Return the labelings of n points, each with the name that errors call it: columns, or arrays in a list."""
     parts: list[tuple[Any, str]]
+    if any(map(scipy.sparse.issparse, [labels, *(labels if isinstance(labels, list | tuple) else ())])):
+        raise UserError("labels are a sparse array; give an array with one entry per point, e.g. labels.toarray()")
     is_list = isinstance(labels, list | tuple) and bool(labels) and bool(np.ndim(labels[0]))
     if isinstance(labels, pd.DataFrame):
         parts = [(labels.iloc[:, j], f"labels, column {str(name)!r}") for j, name in enumerate(labels)]
