@@ -117,11 +117,11 @@ class Runner:
         if self.backend == "dask":
             from kmdr.harness.engines import dask
 
-            batch = self.cluster and {
+            batch = None if self.cluster is None else {
                 "system": self.cluster, "class_name": SYSTEMS[self.cluster], "size": self.n_jobs,
                 "threads": self.threads, "options": self.options, "folder": self.folder,
             }  # fmt: skip
-            return dask.connected(self.address, self.scheduler_file, workers, batch or None)
+            return dask.connected(self.address, self.scheduler_file, workers, batch)
         from kmdr.harness.engines import ray
 
         return ray.connected(self.address, workers)
