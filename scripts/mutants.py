@@ -3,8 +3,8 @@
 A mutant differs from a module in one operator, constant, argument, name or statement, drawn by ``--seed``. It is killed
 if its tests fail, take five times their CPU time, or wait twenty times as long as usual. Each runs in a fork of this
 process, which has imported the libraries but nothing of kmdr; the fork imports the mutant in the module's place, and
-compiles its kernels anew. Survivors are printed with the line before and after: each is a test to write, or a change
-that makes no difference.
+compiles its kernels anew. Survivors are printed as they come, with the line before and after: each is a test to write,
+or a change that makes no difference.
 
 Exit status: 1 if the tests of an unchanged module fail.
 """
@@ -187,13 +187,15 @@ def main() -> int:
             continue
         drawn = list(mutants(source, arguments.count, random.Random(f"{arguments.seed} {module}"), edits))
         limits = 20 * usual.seconds + 60, 5 * usual.cpu + 5
+        survived = 0
         with ThreadPoolExecutor(arguments.jobs) as pool:
-            survived = list(pool.map(lambda mutant: passes(module, mutant.source, *limits).passed, drawn))  # noqa: B023
-        print(f"{module}: {len(drawn) - sum(survived)} of {len(drawn)} mutants killed", flush=True)
-        for mutant, alive in zip(drawn, survived, strict=True):
-            if alive:
-                print(f"  {path_of(module).relative_to(_PROJECT)}:{mutant.line}", flush=True)
-                print(f"    - {mutant.before}\n    + {mutant.after}", flush=True)
+            outcomes = pool.map(lambda mutant: passes(module, mutant.source, *limits).passed, drawn)  # noqa: B023
+            for mutant, alive in zip(drawn, outcomes, strict=True):
+                if alive:
+                    survived += 1
+                    print(f"  {path_of(module).relative_to(_PROJECT)}:{mutant.line}")
+                    print(f"    - {mutant.before}\n    + {mutant.after}", flush=True)
+        print(f"{module}: {len(drawn) - survived} of {len(drawn)} mutants killed", flush=True)
     return int(bool(failed))
 
 
