@@ -112,9 +112,11 @@ def test_the_settings_of_each_method_are_those_that_the_atlas_runs(name):
     assert (experiment.reducer, experiment.params) == named(design().methods[name].config)
 
 
-def test_the_protocol_is_that_of_the_atlas():
-    (experiment,) = compose(*protocol()).experiments
-    assert experiment.protocol == Protocol(**design().kmeans)
+@pytest.mark.parametrize("size", [10, 10**8])
+def test_the_protocol_is_that_of_the_atlas(size):
+    (experiment,) = compose(*protocol(size, 10, 10)).experiments
+    assert experiment.protocol == Protocol(**design().kmeans_of(size, 10, 10))
+    assert experiment.protocol.online == (size == 10)
 
 
 def test_traits_without_a_form_are_of_raw_data():

@@ -102,9 +102,9 @@ class Costly(NamedTuple):
     multiplications: float
     kmeans: Mapping[str, Any]
 
-    def includes(self, entry: registry.Entry) -> bool:
-        """Return whether k-means on the matrix of a registry entry is costly."""
-        return entry.n * entry.d * entry.k >= self.multiplications
+    def includes(self, n: int, d: int, k: int) -> bool:
+        """Return whether k-means on an n × d matrix with k clusters is costly."""
+        return n * d * k >= self.multiplications
 
 
 class Timed(NamedTuple):
@@ -132,6 +132,10 @@ class Design:
     def datasets(self) -> list[str]:
         """The registered datasets of the collection."""
         return [name for name, entry in registry.entries().items() if self.collection in entry.collections]
+
+    def kmeans_of(self, n: int, d: int, k: int) -> Mapping[str, Any]:
+        """Return the settings of k-means for an n × d matrix with k clusters."""
+        return {**self.kmeans, **(self.costly.kmeans if self.costly.includes(n, d, k) else {})}
 
 
 @cache

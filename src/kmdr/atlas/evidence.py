@@ -147,10 +147,11 @@ def settings_of(name: str, methods: Mapping[str, Method] | None = None) -> list[
     ]
 
 
-def protocol() -> list[str]:
-    """Return the settings of k-means of the atlas that differ from a run's defaults."""
+def protocol(n: int, d: int, k: int) -> list[str]:
+    """Return the settings of k-means that the atlas has for an n × d matrix and that differ from a run's defaults."""
     usual = choice("kmeans", "bzmd15")
-    return [f"kmeans.{key}={override(value)}" for key, value in design().kmeans.items() if usual.get(key) != value]
+    settings = design().kmeans_of(n, d, k)
+    return [f"kmeans.{key}={override(value)}" for key, value in settings.items() if usual.get(key) != value]
 
 
 if __name__ == "__main__":

@@ -99,12 +99,12 @@ def _cell(dataset: str, form: str, name: str, method: Method, r_of: Mapping[floa
 def _config(plan: Design, cell: Cell, study: str, r_grid: Sequence[int], repeats: int, timed: int, out: Path) -> Config:
     form: Form = plan.forms[cell.form]
     method: Method = plan.methods[cell.method]
-    cheaper = plan.costly.kmeans if plan.costly.includes(registry.entry(cell.dataset)) else {}
+    entry = registry.entry(cell.dataset)
     return {
         **_SETTINGS,
         "dataset": {**choice("dataset", cell.dataset), **form.options},
         "reducer": method.config,
-        "kmeans": {**plan.kmeans, **cheaper, **method.kmeans},
+        "kmeans": {**plan.kmeans_of(entry.n, entry.d, entry.k), **method.kmeans},
         "runner": choice("runner", "loky"),
         "study": {"name": study},
         "r_grid": list(r_grid),

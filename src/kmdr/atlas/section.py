@@ -301,6 +301,20 @@ def _summary(
         yield from _leaders(effects, several[ALL], "loss", Condition(multiple=multiple))
     yield from _leaders(effects, several[ALL], "accuracy", at_20k)
     yield from _leaders(effects, several[ALL], "loss", Condition(budget=0.1))
+    yield from _costly(some)
+
+
+def _costly(effects: pd.DataFrame) -> Iterator[str]:
+    """Yield which datasets have cheaper settings of k-means."""
+    plan = design()
+    shapes = effects[["dataset", "n", "d", "k"]].drop_duplicates().itertuples(index=False)
+    names = sorted({dataset_label(str(name)) for name, *shape in shapes if plan.costly.includes(*shape)})
+    if names:
+        yield (
+            f"k-means has up to {plan.kmeans['n_init']} starts, each with the online phase, which moves single points; "
+            f"on {', '.join(names)}, where n·d·k is largest, up to {plan.costly.kmeans['n_init']} starts of Lloyd's "
+            "algorithm alone, so that F of all features may be further above the smallest."
+        )
 
 
 def _leaders(effects: pd.DataFrame, several: Sequence[Ranking], quantity: str, condition: Condition) -> Iterator[str]:

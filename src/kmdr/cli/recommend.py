@@ -70,7 +70,7 @@ def run(
     if source in known.sources:
         announce(f"\n{_paragraph(f'The rows of {source} itself were held out; the report has them.')}")
     announce(f"\n{_paragraph(_quality(validation))}\n")
-    to_run = commands(settings, advised, r)
+    to_run = commands([*settings, *protocol(n, d, k)], advised, r)
     announce(_paragraph(f"{'This command checks' if len(to_run) == 1 else 'These commands check'} it on your data:"))
     for command in to_run:
         announce(f"  {command}")
@@ -180,11 +180,16 @@ def _quality(validation: Validation) -> str:
 
 
 def commands(settings: Sequence[str], advised: Sequence[Advice], r: int | None = None) -> list[str]:
-    """Return the commands that run the advised methods, and k-means on all features, on the data.
+    """Return the commands that run the advised methods, and k-means on all features.
 
     Methods without settings of their options run in one command.
+
+    Parameters
+    ----------
+    settings : sequence of str
+        Settings of the dataset and of k-means.
     """
-    usual = [*settings, *protocol(), *_REPEATS]
+    usual = [*settings, *_REPEATS]
     plain: dict[str, None] = {"none": None}
     sizes: dict[int, None] = {}
     further = []
