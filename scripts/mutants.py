@@ -131,7 +131,8 @@ def passes(module: str, source: str, seconds: float, cpu: float) -> Passed:
     """Run the tests of a module with a source, for at most so many seconds and CPU seconds."""
     path, begun = path_of(module), time.monotonic()
     tests = [str(_PROJECT / "tests" / name) for name in TESTS[module]]
-    arguments = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--rootdir={_PROJECT}", *tests]
+    options = ["-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--rootdir={_PROJECT}"]
+    arguments = [*options, *tests]
     pid = os.fork()
     if pid == 0:
         os.setsid()

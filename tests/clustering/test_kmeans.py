@@ -7,14 +7,16 @@ import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans, kmeans_plusplus
 
-from kmdr.base.errors import UserError
+from kmdr.base.errors import ArgumentError, UserError
 from kmdr.base.threads import pinned
+from kmdr.clustering import kmeans
 from kmdr.clustering.kmeans import (
     Clustering,
     Protocol,
     best_of_starts,
     lloyd,
     plus_rows,
+    same_points,
     starter,
     starting_rows,
 )
@@ -396,6 +398,34 @@ def test_no_start_is_an_error():
         lloyd(np.zeros((3, 1)), [], 5)
 
 
+@pytest.mark.parametrize("starts", [[[0, 3]], [[-1, 0]], [[0.0, 1.0]], [0, 1], [[]], [[True, False]]])
+def test_starts_that_are_not_row_indices_are_refused(starts):
+    with pytest.raises(ArgumentError, match="must each hold k row indices from 0 to 2"):
+        lloyd(np.zeros((3, 1)), starts, 5)
+    with pytest.raises(ArgumentError, match=r"max_iter = 0 is below 1"):
+        lloyd(np.zeros((3, 1)), [[0]], 0)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_points_of_one_name_are_read_once_and_only_the_last_are_kept(layout, rng, monkeypatch):
+    monkeypatch.setattr(kmeans, "_last", {})
+    data = [layout(rng.standard_normal((60, 4))) for _ in range(2)]
+    starts = draw_starts(rng, 60, 3, 2)
+    alone = [lloyd(C, starts, 100).labels for C in data]
+    kernel_input, reads = kmeans._kernel_input, []
+    monkeypatch.setattr(kmeans, "_kernel_input", lambda *given: reads.append(1) or kernel_input(*given))
+    for name in (0, 1, 0):
+        with same_points(name):
+            for _ in range(3):
+                np.testing.assert_array_equal(lloyd(data[name], starts, 100).labels, alone[name])
+        assert len(kmeans._last) == 1
+    assert len(reads) == 3
+    lloyd(data[0], starts, 100)  # outside of the blocks
+    with same_points(None):
+        lloyd(data[0], starts, 100)
+    assert len(reads) == 5
+
+
 def test_starting_rows_are_distinct_rows_of_the_data(rng):
     for n, k in [(1, 1), (5, 5), (100, 7)]:
         rows = starting_rows(Protocol(n_init=30, max_iter=1), n, k, None, rng)
@@ -447,7 +477,7 @@ def test_first_of_class_refuses_what_it_cannot_serve(rng):
 @pytest.mark.parametrize("name", ["n_init", "max_iter"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, 5.0, True, "3", None])
 def test_protocol_refuses_what_is_no_positive_whole_number(name, value):
-    with pytest.raises(UserError, match=name):
+    with pytest.raises(UserError, match=rf"^kmeans\.{name} "):
         Protocol(**({"n_init": 1, "max_iter": 1} | {name: value}))
 
 
