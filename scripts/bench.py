@@ -3,8 +3,9 @@
 ``python scripts/bench.py [KERNEL ...]`` writes ``results/bench/bench.csv`` and a figure: for each kernel and size the
 median seconds of ours, of each peer and of the limit (reading the data once, or the bare matrix product), on one thread
 and on two, and what the project asks of each ratio. Kernels that are named are measured anew in an older table, all by
-default. All contenders of a case run in turn, round by round, so that a
-change of the machine's speed meets them alike; one that takes long is run fewer times, and the table says how often.
+default. All contenders of a case run in turn, round by round, so that a change of the machine's speed meets them alike;
+one that takes long is run fewer times, and the table says how often. Where there are at least six rounds, the table has
+the least and the largest ratio of a round.
 
 At the end it prints what got slower since the committed bench. As machines differ, the seconds of ours are taken as
 multiples of a calibration, fixed work of the same rounds, and where the committed table has none, of each contender
@@ -39,6 +40,7 @@ from sklearn.cluster import KMeans
 from sklearn.neighbors import kneighbors_graph
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_info
 
 from kmdr.base.errors import UserError
 from kmdr.base.provenance import code_version, environment
@@ -320,11 +322,24 @@ def laplacian_score(rng: np.random.Generator) -> Iterator[Case]:
         yield Case(f"{n}x256", contenders, asked)
 
 
-def sklearn_lloyd(C: Any, starts: Dense, max_iter: int, algorithm: str) -> None:
-    """Run scikit-learn from the same centres."""
+def sklearn_lloyd(C: Any, starts: Dense, max_iter: int, algorithm: str, estimator: Any = KMeans) -> None:
+    """Run scikit-learn, or an estimator with its parameters, from the same centres."""
     for rows in starts:
         init = C[rows].toarray() if sp.issparse(C) else C[rows]
-        KMeans(len(rows), init=init, n_init=1, max_iter=max_iter, tol=0, algorithm=algorithm).fit(C)
+        estimator(len(rows), init=init, n_init=1, max_iter=max_iter, tol=0, algorithm=algorithm).fit(C)
+
+
+def _blas_threads() -> int:
+    return max(int(pool["num_threads"]) for pool in threadpool_info())
+
+
+def sklearnex_lloyd(C: Dense, starts: Dense, max_iter: int) -> None:
+    """Run scikit-learn-intelex from the same centres, on as many threads as BLAS has."""
+    from daal4py import daalinit
+    from sklearnex.cluster import KMeans as Accelerated
+
+    daalinit(_blas_threads())
+    sklearn_lloyd(C, starts, max_iter, "lloyd", Accelerated)
 
 
 def faiss_kmeans(C: Dense, starts: Dense, max_iter: int) -> None:
@@ -364,19 +379,42 @@ def kmeans(rng: np.random.Generator) -> Iterator[Case]:
         yield Case(f"{n}x{r} k={k}", contenders, {"sklearn lloyd": 0.3 if n <= 1440 and r <= 20 else 0.6})
 
 
+def kmeans_peers(rng: np.random.Generator) -> Iterator[Case]:
+    """Ten iterations of Lloyd on 20,000 points against the fastest libraries, in both precisions."""
+    n, max_iter = 20_000, 10
+    for r, k in ((r, k) for r in (5, 32, 256, 1024) for k in (10, 100, 1000)):
+        C = rng.standard_normal((n, r)) + 4 * rng.standard_normal((k, r))[rng.integers(k, size=n)] / np.sqrt(r)
+        starts = starting_rows(Protocol(1, max_iter), n, k, None, rng)
+        contenders: dict[str, Contender] = {"ours": partial(lloyd, C, starts, max_iter)}
+        for data, precision in ((C, "float64"), (C.astype(np.float32), "float32")):
+            contenders[f"sklearn {precision}"] = partial(sklearn_lloyd, data, starts, max_iter, "lloyd")
+            if importlib.util.find_spec("sklearnex"):
+                contenders[f"sklearnex {precision}"] = partial(sklearnex_lloyd, data, starts, max_iter)
+        contenders["ours, float32 data"] = partial(lloyd, C.astype(np.float32), starts, max_iter)
+        if importlib.util.find_spec("faiss"):
+            contenders["faiss float32"] = partial(faiss_kmeans, C, starts, max_iter)
+        yield Case(f"{n}x{r} k={k}", contenders, {"*": 1.05})
+
+
+def sparse_kmeans(A: Any, k: int, max_iter: int) -> None:
+    """Run sparsekmeans, which has no argument for centres and draws its own, on as many threads as BLAS has."""
+    from sparsekmeans import LloydKmeans
+
+    LloydKmeans(n_clusters=k, n_threads=_blas_threads(), max_iter=max_iter, tol=0, random_state=0).fit(sp.csr_matrix(A))
+
+
 def kmeans_csr(rng: np.random.Generator) -> Iterator[Case]:
     """One start of Lloyd on RCV1-like text with all its features."""
     A = load("rcv1_like").A
     starts = starting_rows(Protocol(1, 30), A.shape[0], 53, None, rng)
-    yield Case(
-        f"{A.shape[0]}x{A.shape[1]} k=53",
-        {
-            "ours": partial(lloyd, A, starts, 30),
-            "sklearn lloyd": partial(sklearn_lloyd, A, starts, 30, "lloyd"),
-            "sklearn elkan": partial(sklearn_lloyd, A, starts, 30, "elkan"),
-        },
-        {"sklearn lloyd": 0.2, "sklearn elkan": 1.0},
-    )
+    contenders: dict[str, Contender] = {
+        "ours": partial(lloyd, A, starts, 30),
+        "sklearn lloyd": partial(sklearn_lloyd, A, starts, 30, "lloyd"),
+        "sklearn elkan": partial(sklearn_lloyd, A, starts, 30, "elkan"),
+    }
+    if importlib.util.find_spec("sparsekmeans"):
+        contenders["sparsekmeans"] = partial(sparse_kmeans, A, 53, 30)
+    yield Case(f"{A.shape[0]}x{A.shape[1]} k=53", contenders, {"sklearn lloyd": 0.2, "sklearn elkan": 1.0})
 
 
 def bzmd15(rng: np.random.Generator) -> Iterator[Case]:
@@ -426,6 +464,7 @@ KERNELS: dict[str, Callable[[np.random.Generator], Iterator[Case]]] = {
     "fast_frobenius_svd": frobenius_svd,
     "laplacian_score": laplacian_score,
     "lloyd": kmeans,
+    "lloyd_peers": kmeans_peers,
     "lloyd_csr": kmeans_csr,
     "bzmd15": bzmd15,
 }
@@ -472,6 +511,12 @@ def measure(contenders: dict[str, Contender]) -> dict[str, list[float]]:
     return seconds
 
 
+def _interval(values: list[float], ours: list[float]) -> tuple[float, float]:
+    """Return the least and largest ratio of a round: for seven, a 98 % interval of the median; NaN below six."""
+    ratios = [value / our for value, our in zip(values, ours, strict=False)]
+    return (min(ratios), max(ratios)) if len(ratios) >= 6 else (np.nan, np.nan)
+
+
 def rows_of(kernel: str, case: Case, threads: int, seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Return the table's rows of a case; ``asked`` is the most that ours may take, as a multiple of the contender."""
     medians = {name: median(values) for name, values in seconds.items()}
@@ -486,6 +531,7 @@ def rows_of(kernel: str, case: Case, threads: int, seconds: dict[str, list[float
             "rounds": len(values),
             "seconds": medians[name],
             "ratio_to_ours": medians[name] / medians["ours"],
+            **dict(zip(("ratio_low", "ratio_high"), _interval(values, seconds["ours"]), strict=True)),
             "asked": asked.get(name, np.nan) if threads == 1 else np.nan,
         }
         for name, values in seconds.items()
