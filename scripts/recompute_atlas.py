@@ -47,10 +47,10 @@ def named_rows(folder: Path) -> pd.DataFrame:
         rows[name] = pd.to_numeric(rows[name])
     tree = yaml.safe_load(ATLAS.read_text("utf-8"))
     forms = {options: form_name(tree, options) for options in rows["options"].unique()}
-    pairs = rows[["reducer", "params"]].drop_duplicates().itertuples(index=False, name=None)
-    methods = {(reducer, params): method_name(tree, reducer, json.loads(params)) for reducer, params in pairs}
-    keys = zip(rows["reducer"], rows["params"], strict=True)
-    return rows.assign(form=rows["options"].map(forms), method=[methods[key] for key in keys])
+    columns = ["reducer", "params", "engine", "kmeans"]
+    runs = list(rows[columns].itertuples(index=False, name=None))
+    methods = {run: method_name(tree, *run) for run in {*runs}}
+    return rows.assign(form=rows["options"].map(forms), method=[methods[run] for run in runs])
 
 
 def form_name(tree: dict[str, Any], options: str) -> str:
@@ -59,15 +59,20 @@ def form_name(tree: dict[str, Any], options: str) -> str:
     return next(str(name) for name, form in tree["forms"].items() if form["options"] == stated)
 
 
-def method_name(tree: dict[str, Any], reducer: str, params: dict[str, Any]) -> str:
-    """Return the name of the method with the most settings that a row agrees with."""
+def method_name(tree: dict[str, Any], reducer: str, params: str, engine: str, kmeans: str) -> str:
+    """Return the name of the method with the engine of a row, and the most settings that the row agrees with."""
     matching: list[tuple[int, str]] = []
+    values, arguments = json.loads(params), json.loads(kmeans or "{}").get("args", {})
+    arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     for name, method in tree["methods"].items():
+        clusters = {"args": {}, **tree["kmeans"], **method.get("kmeans", {})}
         settings = method.get("settings", {})
         path, settings = settings.get("path", method["reducer"]), settings.get("args", settings)
-        if path == reducer and all(params.get(key) == value for key, value in settings.items()):
+        if (path, clusters["engine"], clusters["args"]) == (reducer, engine, arguments) and all(
+            values.get(key) == value for key, value in settings.items()
+        ):
             matching.append((len(settings), str(name)))
-    return max(matching)[1] if matching else reducer
+    return max(matching)[1] if matching else f"{reducer}, {engine}"
 
 
 def recomputed_effects(rows: pd.DataFrame) -> pd.DataFrame:

@@ -99,4 +99,11 @@ def test_every_method_with_a_linear_map_has_a_family():
     without = {name for name in KNOWN if not family_of(name)}
     assert without == {"none", "lle", "sparsified"}
     assert family_of("top_leverage") == "selected features"
-    assert {name for name in design().methods if not family_of(name)} == {"none", "LLE", "sparsified", "NMF"}
+    assert {name for name in design().methods if not family_of(name)} == {
+        "none",
+        "LLE",
+        "sparsified",
+        "NMF",
+        "PRONE",
+        "coreset",
+    }

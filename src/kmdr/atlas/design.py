@@ -1,5 +1,6 @@
 """The design of the atlas, from ``atlas.yaml``: datasets, forms of the data, methods, and r in multiples of k."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -167,13 +168,33 @@ def sizes(k: int, d: int, multiples: Sequence[float]) -> dict[float, int]:
     return {multiple: r for multiple, r in r_of.items() if next(m for m in r_of if r_of[m] == r) == multiple}
 
 
+def run_key(reducer: str, params: str, engine: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what identifies the method of a run: the reducer and its parameters, as rows have them.
+
+    Another engine of k-means than kmdr's makes another method of a reducer; its arguments count as parameters.
+
+    Examples
+    --------
+    >>> run_key("svd", '{"rank":"k"}', "kmdr", {})
+    ('svd', '{"rank":"k"}')
+    >>> run_key("svd", '{"rank":"k"}', "prone", {}), run_key("none", "{}", "coreset", {"rows": 500})
+    (('svd, prone', '{"rank":"k"}'), ('coreset', '{"rows":500}'))
+    """
+    if engine in ("", "kmdr"):  # older rows do not name it
+        return reducer, params
+    name = engine if reducer == ALL_FEATURES else f"{reducer}, {engine}"
+    return name, canonical({**json.loads(params), **arguments}) if arguments else params
+
+
 @cache
 def method_names() -> Mapping[tuple[str, str], str]:
-    """Return the name of each method by reducer and recorded parameters, as rows have them."""
-    names = {}
-    for name, method in design().methods.items():
+    """Return the name of each method by the `run_key` of its rows."""
+    plan, names = design(), {}
+    for name, method in plan.methods.items():
         reducer, params = named(method.config)
-        names[reducer, canonical(recorded(reducer, params))] = name
+        kmeans = {**plan.kmeans, **method.kmeans}
+        key = run_key(reducer, canonical(recorded(reducer, params)), kmeans["engine"], kmeans.get("args", {}))
+        names[key] = name
     return names
 
 

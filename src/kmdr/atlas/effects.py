@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from scipy.special import stdtrit
 from kmdr.analysis.comparison import differences
 from kmdr.analysis.rows import REPETITION, ok_rows, serial_rows
 from kmdr.analysis.statistics import LEVEL
-from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names
+from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, run_key
 from kmdr.base.text import canonical, counted, single_line
 from kmdr.config.task import data_of
 from kmdr.datasets import registry
@@ -44,10 +45,10 @@ _VALUES = ("objective", "accuracy", "ari", "nmi")
 
 
 def names_of(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = None) -> dict[tuple[str, str], str]:
-    """Return the name of each (reducer, params) of some rows.
+    """Return the name of each (reducer, params) of some rows, as `with_engines` returns them.
 
-    A pair that the atlas does not have, as of a third party, is named by its reducer and, if the rows have several such
-    pairs of it, by the parameters in which these differ.
+    A pair that the atlas does not have, as of a third party, is named by its reducer and, if the atlas or the rows have
+    other pairs of it, by the parameters in which these differ.
 
     Parameters
     ----------
@@ -55,13 +56,33 @@ def names_of(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None =
         By default `kmdr.atlas.design.method_names`.
     """
     known = method_names() if methods is None else methods
-    pairs = sorted(set(zip(rows["reducer"].astype(str), rows["params"].astype(str), strict=True)))
+    pairs = set(zip(rows["reducer"].astype(str), rows["params"].astype(str), strict=True))
     names = {pair: known[pair] for pair in pairs if pair in known}
-    for name, of_reducer in groupby((pair for pair in pairs if pair not in known), key=itemgetter(0)):
-        unknown = list(of_reducer)
-        labels = differences([params for _, params in unknown])
-        names |= {pair: f"{name.rpartition('.')[2]}{label}" for pair, label in zip(unknown, labels, strict=True)}
+    for name, of_reducer in groupby(sorted(pairs | known.keys()), key=itemgetter(0)):
+        several = list(of_reducer)
+        short = ", ".join(part.rpartition(".")[2] for part in name.split(", "))
+        labels = differences([params for _, params in several])
+        new = {pair: f"{short}{label}" for pair, label in zip(several, labels, strict=True)}
+        names |= {pair: text for pair, text in new.items() if pair in pairs and pair not in known}
     return names
+
+
+def with_engines(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows whose ``reducer`` and ``params`` also name the engine of k-means, as `run_key` does."""
+    names = ("reducer", "params", "engine", "kmeans")
+    runs = list(zip(*(rows[name].astype(object).fillna("").astype(str) for name in names), strict=True))
+    keys = {
+        (reducer, params, engine, kmeans): run_key(reducer, params, engine, _arguments(kmeans))
+        for reducer, params, engine, kmeans in {*runs}
+    }
+    return rows.assign(reducer=[keys[run][0] for run in runs], params=[keys[run][1] for run in runs])
+
+
+def _arguments(kmeans: str) -> Mapping[str, Any]:
+    """Return the arguments of the engine among the settings of k-means of a row, where they may be JSON themselves."""
+    arguments: Any = json.loads(kmeans or "{}").get("args", {})
+    decoded: Mapping[str, Any] = json.loads(arguments) if isinstance(arguments, str) else arguments
+    return decoded
 
 
 def form_of(options: str) -> str:
@@ -137,7 +158,7 @@ def effects(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = 
 
 def _prepared(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None) -> pd.DataFrame:
     """Return rows with the columns ``method``, ``form`` and ``domain``, one per trial and whether it was serial."""
-    rows = rows.reset_index(drop=True)
+    rows = with_engines(rows.reset_index(drop=True))
     names = names_of(rows, methods)
     pairs = zip(rows["reducer"].astype(str), rows["params"].astype(str), strict=True)
     data = pd.Series(

@@ -9,6 +9,7 @@ import lzma
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -138,13 +139,14 @@ def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = No
 def settings_of(name: str, methods: Mapping[str, Method] | None = None) -> list[str]:
     """Return the settings with which a run uses a method: ``reducer=svd reducer.rank=k``."""
     method = (design().methods if methods is None else methods).get(name, Method(name))
-    nested = {f"args.{key}": value for key, value in method.settings.get("args", {}).items()}
-    plain = {key: value for key, value in method.settings.items() if key != "args"} | nested
-    return [
-        f"reducer={method.reducer}",
-        *(f"reducer.{key}={override(value)}" for key, value in plain.items()),
-        *(f"kmeans.{key}={override(value)}" for key, value in method.kmeans.items()),
-    ]
+    return [f"reducer={method.reducer}", *_settings("reducer", method.settings), *_settings("kmeans", method.kmeans)]
+
+
+def _settings(group: str, values: Mapping[str, Any]) -> list[str]:
+    """Return values of a group as on the command line, each of its ``args`` by itself and last."""
+    nested = {f"args.{name}": value for name, value in values.get("args", {}).items()}
+    plain = {name: value for name, value in values.items() if name != "args"}
+    return [f"{group}.{name}={override(value)}" for name, value in (plain | nested).items()]
 
 
 def protocol(n: int, d: int, k: int) -> list[str]:

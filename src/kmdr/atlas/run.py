@@ -26,6 +26,7 @@ from kmdr.atlas.design import (
     method_names,
     sizes,
 )
+from kmdr.atlas.effects import with_engines
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
@@ -236,7 +237,7 @@ def _timed_grid(plan: Design, cell: Cell) -> list[int]:
 
 def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[Cell, Sequence[int]]:
     """Return the cells, with their r, whose intervals are wider than the rule says; all features go along."""
-    rows = Results.from_folder(out).rows(STUDY, mixed=True)
+    rows = with_engines(Results.from_folder(out).rows(STUDY, mixed=True))
     rows["options"] = rows["options"].where(rows["options"] != "", "{}")
     widths = half_widths(rows, list(plan.repeats.width))
     wide = np.any([2 * widths[name] > width for name, width in plan.repeats.width.items()], axis=0)
