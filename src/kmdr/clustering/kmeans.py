@@ -297,7 +297,8 @@ def _kernel_input(C: Matrix, k: int, count: int) -> tuple[Points, float]:
     if is_out_of_core(C):
         return _kernel_input_of_large(C, m)
     if isinstance(C, np.ndarray):
-        C = np.ascontiguousarray(C, dtype=np.float64)
+        C = np.ascontiguousarray(C, dtype=np.float64).view()
+        C.flags.writeable = False  # one type to compile for
         mean, largest = centre(C)
         scale = _scale(largest)
         X, panels = np.empty((n, r)), np.zeros((-(-n // m), r, m), np.float32)
@@ -387,9 +388,9 @@ def lloyd(
     inertia, n_iter, converged = np.empty(count), np.empty(count, np.int64), np.empty(count, np.bool_)
 
     def work(some: slice) -> None:
-        run = workspace(points, starts.shape[1])
+        clusters, run = workspace(points, starts.shape[1])
         results = labels[some], inertia[some], n_iter[some], converged[some]
-        run_starts(points, run, starts[some], max_iter, online, action, *results)
+        run_starts(points, clusters, run, starts[some], max_iter, online, action, *results)
 
     process_row_blocks(count, work)
     best = int(inertia.argmin())

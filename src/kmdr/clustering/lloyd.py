@@ -38,6 +38,8 @@ from kmdr.linalg.matrix import Dense
 
 F = TypeVar("F")
 
+# Converts every index that one kernel passes to another, so that each is compiled for one type.
+_index: Any = np.int64
 _U32 = 2.0**-24
 _U64 = 2.0**-53
 # Points transposed together: one cache line of float32.
@@ -46,14 +48,43 @@ EMPTY_ACTIONS = ("singleton", "drop", "error")
 _SINGLETON, _, _ERROR = range(3)  # their indices, for compiled code
 
 
-def _kernel(*fastmath: str) -> Callable[[F], F]:
+def _kernel(*fastmath: str, inline: str = "never") -> Callable[[F], F]:
     """Return a decorator for functions that only kernels call.
 
-    Wrappers for Python, which unpack every array, would add 2 s to the 8 s of compilation.
+    Most of the time of compilation goes into calls that pass many arrays and into wrappers for Python, which unpack
+    them. So a function that is called from one place becomes part of its caller before it is compiled, unless that is
+    in a loop over points: there, its arguments would be counted as references at each point.
     """
-    wrappers: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: Callable[[F], F] = numba.njit(cache=True, nogil=True, fastmath=set(fastmath), **wrappers)
+    options: Any = {"inline": inline, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled: Callable[[F], F] = numba.njit(cache=True, nogil=True, fastmath=set(fastmath), **options)
     return compiled
+
+
+_inlined = _kernel(inline="always")
+
+
+class Clusters(NamedTuple):
+    """The clusters of a start.
+
+    Attributes
+    ----------
+    centres, sums : (k, r) ndarray of float64
+    centre_squares : (k,) ndarray of float64
+        ‖c‖².
+    sizes : (k,) ndarray of int64
+        Number of points in each cluster.
+    changed : (k,) ndarray of bool
+        Clusters whose sums changed in this iteration.
+    drifts : (k,) ndarray of float64
+        Distance that each centre has moved since the start.
+    """
+
+    centres: Dense
+    sums: Dense
+    centre_squares: Dense
+    sizes: Dense
+    changed: Dense
+    drifts: Dense
 
 
 class Points(NamedTuple):
@@ -148,38 +179,47 @@ def _gather(X: Any, index: Dense, buffer: Dense, out: Dense) -> None:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def centre(C: Dense) -> tuple[Dense, float]:
-    """Return the mean of the rows, and the largest magnitude among the entries of the centred rows."""
+def _add_rows(C: Dense, sums: Dense, low: Dense, high: Dense) -> None:
+    """Add each row, less the first, to ``sums``, and update the smallest and largest entries of the columns."""
     n, r = C.shape
-    mean, low, high = np.zeros(r), C[0].copy(), C[0].copy()
     for i in range(n):
         for j in range(r):
             value = C[i, j]
-            mean[j] += value - C[0, j]  # so that it is exact for a constant column
+            sums[j] += value - C[0, j]  # so that the mean is exact for a constant column
             low[j] = value if value < low[j] else low[j]
             high[j] = value if value > high[j] else high[j]
-    mean = C[0] + mean / n
-    return mean, max((high - mean).max(), (mean - low).max())
+
+
+def centre(C: Dense) -> tuple[Dense, float]:
+    """Return the mean of the rows, and the largest magnitude among the entries of the centred rows."""
+    sums, low, high = np.zeros(C.shape[1]), C[0].copy(), C[0].copy()
+    _add_rows(C, sums, low, high)
+    mean = C[0] + sums / len(C)
+    return mean, float(max((high - mean).max(), (mean - low).max()))
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def prepare(C: Dense, mean: Dense, scale: float, X: Dense, panels: Dense, norms: Dense) -> None:
-    """Write the centred and scaled rows of C to ``X``, their norms, and their transposed blocks."""
+def _write_points(
+    C: Dense, mean: Dense, scale: float, index: Dense, buffer: Dense, X: Dense, panels: Dense, norms: Dense
+) -> None:
     n, r = C.shape
     m = panels.shape[2]
-    index, buffer = np.empty(m, np.uint64), np.zeros((_LINE, r), np.float32)
     for lo in range(0, n, m):
-        count = min(m, n - lo)
-        for q in range(count):
-            i = lo + q
-            index[q] = i
+        hi = min(lo + m, n)
+        for i in range(lo, hi):
             square = 0.0
             for j in range(r):
                 value = (C[i, j] - mean[j]) * scale
                 X[i, j] = value
                 square += value * value
             norms[i] = math.sqrt(square)
-        _gather(X, index[:count], buffer, panels[lo // m])
+        _gather(X, index[lo:hi], buffer, panels[lo // m])
+
+
+def prepare(C: Dense, mean: Dense, scale: float, X: Dense, panels: Dense, norms: Dense) -> None:
+    """Write the centred and scaled rows of C to ``X``, their norms, and their transposed blocks."""
+    index, buffer = np.arange(len(C), dtype=np.uint64), np.zeros((_LINE, C.shape[1]), np.float32)
+    _write_points(C, mean, scale, index, buffer, X, panels, norms)
 
 
 @_kernel("contract", "reassoc")
@@ -249,20 +289,10 @@ def _gamma(terms: int, unit: float) -> float:
 class Run(NamedTuple):
     """Buffers that the starts use one after the other; none of their content is kept between starts.
 
-    They are allocated once for all starts, because the kernel would hand out zeroed pages anew for each, and lie flat
-    in one tuple, because compiled code takes that at no cost.
+    They are allocated once for all starts, because the kernel would hand out zeroed pages anew for each.
 
     Attributes
     ----------
-    centres, sums : (k, r) ndarray of float64
-    centre_squares : (k,) ndarray of float64
-        ‖c‖².
-    sizes : (k,) ndarray of int64
-        Number of points in each cluster.
-    changed : (k,) ndarray of bool
-        Clusters whose sums changed in this iteration.
-    drifts : (k,) ndarray of float64
-        Distance that each centre has moved since the start.
     single_centres : (r, k) ndarray of float32
         −2 × centres, transposed.
     inner_products : (k, n) ndarray of float64
@@ -287,12 +317,6 @@ class Run(NamedTuple):
         Squared distance of each point to its centre.
     """
 
-    centres: Dense
-    sums: Dense
-    centre_squares: Dense
-    sizes: Dense
-    changed: Dense
-    drifts: Dense
     single_centres: Dense
     inner_products: Dense
     single_centre_squares: Dense
@@ -312,12 +336,14 @@ class Run(NamedTuple):
     distances: Dense
 
 
-def workspace(points: Points, k: int) -> Run:
+def workspace(points: Points, k: int) -> tuple[Clusters, Run]:
     """Return buffers that serve every start, so that their pages are touched for the first time only once."""
     n, (_, r, m) = len(points.norms), points.panels.shape
     f = np.float32
-    return Run(
-        *(np.empty((k, r)), np.empty((k, r)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k)),
+    clusters = Clusters(
+        np.empty((k, r)), np.empty((k, r)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_), np.empty(k)
+    )
+    return clusters, Run(
         *(np.empty((r, k), f), np.empty((k, len(points.gram)))),
         *(np.empty(k, f), np.zeros(k + 1, f), np.empty(n, f), np.empty(n, f)),
         *(np.empty(2 * m + 1, np.uint64), np.zeros((_LINE, r), f), np.empty(m * r, f)),
@@ -327,7 +353,7 @@ def workspace(points: Points, k: int) -> Run:
     )
 
 
-@_kernel()
+@_inlined
 def _count_unsettled(upper_bounds: Dense, lower_bounds: Dense, drifts: Dense, labels: Dense, max_drift: float) -> int:
     """Count the points whose bounds leave their cluster undecided."""
     single_max_drift, count = np.float32(max_drift), 0
@@ -336,7 +362,7 @@ def _count_unsettled(upper_bounds: Dense, lower_bounds: Dense, drifts: Dense, la
     return count
 
 
-@_kernel()
+@_inlined
 def _list_unsettled(
     upper_bounds: Dense, lower_bounds: Dense, drifts: Dense, labels: Dense, max_drift: float, first: int, index: Dense
 ) -> int:
@@ -366,10 +392,10 @@ def _multiply_by_gram(gram: Dense, sizes: Dense, rows: Dense, labels: Dense, inn
             inner[c, j] *= scale
 
 
-@_kernel()
+@_inlined
 def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
     """Return −2c·x in float32 for the points of ``index`` (a whole block if ``block`` ≥ 0); padded to whole vectors."""
-    k, r = run.centres.shape
+    r, k = run.single_centres.shape
     m = len(index)
     width = points.panels.shape[2] if block >= 0 else -(-m // _LINE) * _LINE
     values = run.products[: k * width].reshape(k, width)
@@ -390,25 +416,27 @@ def _products(points: Points, run: Run, index: Dense, block: int) -> Dense:
 
 
 @_kernel()
-def _nearest_exactly(points: Points, run: Run, i: int, q: int, values: Dense, error_bound: float) -> tuple[int, float]:
+def _nearest_exactly(
+    points: Points, clusters: Clusters, i: int, q: int, values: Dense, error_bound: float
+) -> tuple[int, float]:
     """Return the centre of smallest s, and that s, among the centres of column q near the smallest."""
-    k = len(run.centre_squares)
+    k = len(values)
     smallest, nearest, smallest_distance = np.inf, 0, np.inf
     for c in range(k):
         smallest = min(smallest, values[c, q])
     for c in range(k):
         if values[c, q] <= smallest + error_bound:
             if len(points.X):
-                s = _dense_distance(points.X, i, run.centres, c)
+                s = _dense_distance(points.X, i, clusters.centres, c)
             else:
                 data, indices, indptr, square = points.data, points.indices, points.indptr, points.squares[i]
-                s = _csr_distance(data, indices, indptr, square, i, run.centres, c, run.centre_squares[c])
+                s = _csr_distance(data, indices, indptr, square, i, clusters.centres, c, clusters.centre_squares[c])
             if s < smallest_distance:
                 nearest, smallest_distance = c, s
     return nearest, smallest_distance
 
 
-@_kernel()
+@_inlined
 def _store_bounds(
     index: Dense,
     new_upper: Dense,
@@ -434,7 +462,14 @@ def _store_bounds(
 
 @_kernel()
 def _assign(
-    points: Points, run: Run, labels: Dense, index: Dense, block: int, max_drift: float, rounding_error: float
+    points: Points,
+    clusters: Clusters,
+    run: Run,
+    labels: Dense,
+    index: Dense,
+    block: int,
+    max_drift: float,
+    rounding_error: float,
 ) -> int:
     """Assign the points of ``index``, update the sums of their clusters, and return how many points changed cluster."""
     m = len(index)
@@ -444,7 +479,7 @@ def _assign(
     for q in range(m):
         point_norms[q] = norms[index[q]]
     radius = 0.0
-    for square in run.centre_squares:
+    for square in clusters.centre_squares:
         radius = max(radius, square)
     radius = math.sqrt(radius)
     gamma, error_floor = _gamma(points.terms, _U32), 4 * rounding_error + 2.0**-120 * points.terms
@@ -452,7 +487,7 @@ def _assign(
         for q in range(m):
             if run.new_lower[q] < 0:
                 error_bound = 2.01 * (gamma * (point_norms[q] + radius) ** 2 + error_floor)
-                run.nearest[q], distance = _nearest_exactly(points, run, index[q], q, values, error_bound)
+                run.nearest[q], distance = _nearest_exactly(points, clusters, _index(index[q]), q, values, error_bound)
                 run.new_upper[q], run.new_lower[q] = math.sqrt(distance + 4 * rounding_error), 0
     moves = _store_bounds(
         index,
@@ -466,7 +501,7 @@ def _assign(
         max_drift,
         run.moving,
     )
-    _move(points, run, labels, index, run.moving[:moves])
+    _move(points, clusters, labels, index, run.nearest, run.moving[:moves])
     return moves
 
 
@@ -483,34 +518,34 @@ def _add_csr(data: Dense, indices: Dense, indptr: Dense, i: int, sign: float, su
 
 
 @_kernel()
-def _move(points: Points, run: Run, labels: Dense, index: Dense, moved: Dense) -> None:
-    """Move points ``index[moved]`` from the sums of their clusters, if they had one, to the sums of ``near[moved]``."""
+def _move(points: Points, clusters: Clusters, labels: Dense, index: Dense, nearest: Dense, moved: Dense) -> None:
+    """Move points ``index[moved]`` from the sums of their clusters, if they had one, to clusters ``nearest[moved]``."""
     X, data, indices, indptr = points.X, points.data, points.indices, points.indptr
-    sums, counts, changed, nearest = run.sums, run.sizes, run.changed, run.nearest
+    sums, sizes, changed = clusters.sums, clusters.sizes, clusters.changed
     dense = len(X) > 0
     for q in moved:
-        i, target = index[q], nearest[q]
-        source = labels[i]
-        if source < len(counts):
+        i, target = _index(index[q]), _index(nearest[q])
+        source = _index(labels[i])
+        if source < len(sizes):
             if dense:
                 _add_dense(X, i, -1.0, sums, source)
             else:
                 _add_csr(data, indices, indptr, i, -1.0, sums, source)
-            counts[source] -= 1
+            sizes[source] -= 1
             changed[source] = True
         if dense:
             _add_dense(X, i, 1.0, sums, target)
         else:
             _add_csr(data, indices, indptr, i, 1.0, sums, target)
-        counts[target] += 1
+        sizes[target] += 1
         changed[target] = True
         labels[i] = target
 
 
 @_kernel()
-def _recentre(run: Run, c: int) -> float:
+def _recentre(clusters: Clusters, c: int) -> float:
     """Move centre c to the mean of its points, if it has any, and return the distance moved."""
-    count, centres, sums = run.sizes[c], run.centres, run.sums
+    count, centres, sums = clusters.sizes[c], clusters.centres, clusters.sums
     r = centres.shape[1]
     if count == 0:
         return 0.0
@@ -521,20 +556,20 @@ def _recentre(run: Run, c: int) -> float:
         distance += step * step
         square += value * value
         centres[c, j] = value
-    run.centre_squares[c] = square
+    clusters.centre_squares[c] = square
     distance = math.sqrt(distance) * (1 + 4 * _gamma(r, _U64))
-    run.drifts[c] += distance
+    clusters.drifts[c] += distance
     return distance
 
 
 @_kernel()
-def _inertia(points: Points, run: Run, labels: Dense) -> float:
-    """Write the squared distances of the points to their centres to ``run.distances``, and return the sum."""
+def _inertia(points: Points, clusters: Clusters, labels: Dense, distances: Dense) -> float:
+    """Write the squared distances of the points to their centres, and return the sum."""
     X, data, indices, indptr, squares = points.X, points.data, points.indices, points.indptr, points.squares
-    centres, distances, centre_squares = run.centres, run.distances, run.centre_squares
+    centres, centre_squares = clusters.centres, clusters.centre_squares
     total, dense = 0.0, len(X) > 0
     for i in range(len(labels)):
-        cluster = labels[i]
+        cluster = _index(labels[i])
         if dense:
             s = _dense_distance(X, i, centres, cluster)
         else:
@@ -544,10 +579,10 @@ def _inertia(points: Points, run: Run, labels: Dense) -> float:
     return total
 
 
-@_kernel()
-def _reset(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
+@_inlined
+def _reset(points: Points, clusters: Clusters, run: Run, rows: Dense, labels: Dense) -> float:
     """Set centres, sums and bounds to their state before the first iteration, and return the largest norm."""
-    centres, sums, counts, norms = run.centres, run.sums, run.sizes, points.norms
+    centres, sums, norms = clusters.centres, clusters.sums, points.norms
     upper, lower = run.upper_bounds, run.lower_bounds
     k, r = centres.shape
     largest_norm = np.float32(0)
@@ -555,7 +590,7 @@ def _reset(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
         labels[i], upper[i], lower[i] = k, np.inf, -np.inf
         largest_norm = max(largest_norm, norms[i])
     for c in range(k):
-        counts[c], run.drifts[c] = 0, 0.0
+        clusters.sizes[c], clusters.drifts[c] = 0, 0.0
         for j in range(r):
             centres[c, j] = sums[c, j] = 0.0
     for c in range(k):
@@ -566,40 +601,40 @@ def _reset(points: Points, run: Run, rows: Dense, labels: Dense) -> float:
         square = 0.0
         for j in range(r):
             square += centres[c, j] * centres[c, j]
-        run.centre_squares[c] = square
+        clusters.centre_squares[c] = square
     return float(largest_norm) * (1 + 2 * _U32)
 
 
-@_kernel()
-def _fill_empty(points: Points, run: Run, labels: Dense) -> float:
+@_inlined
+def _fill_empty(points: Points, clusters: Clusters, run: Run, labels: Dense) -> float:
     """Refill each empty cluster as MATLAB's EmptyAction 'singleton' does; return how far centres moved."""
     drift = 0.0
-    for empty in range(len(run.sizes)):
-        if run.sizes[empty] > 0:
+    for empty in range(len(clusters.sizes)):
+        if clusters.sizes[empty] > 0:
             continue
-        _inertia(points, run, labels)
+        _inertia(points, clusters, labels, run.distances)
         farthest, largest_distance = 0, -1.0
         for i in range(len(labels)):
-            if run.distances[i] > largest_distance and run.sizes[labels[i]] > 1:
+            if run.distances[i] > largest_distance and clusters.sizes[labels[i]] > 1:
                 farthest, largest_distance = i, run.distances[i]
-        source = 0 + labels[farthest]  # int64, as in the other call
+        source = _index(labels[farthest])
         run.queue[0], run.nearest[0], run.moving[0] = farthest, empty, 0
-        _move(points, run, labels, run.queue, run.moving[:1])
+        _move(points, clusters, labels, run.queue, run.nearest, run.moving[:1])
         run.upper_bounds[farthest] = np.inf  # its bounds belong to the cluster that it left
-        drift += _recentre(run, empty) + _recentre(run, source)
+        drift += _recentre(clusters, empty) + _recentre(clusters, source)
     return drift
 
 
-@_kernel()
+@_inlined
 def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iteration of a small fit costs microseconds
-    points: Points, run: Run, rows: Dense, max_iter: int, empty_action: int, labels: Dense
+    points: Points, clusters: Clusters, run: Run, rows: Dense, max_iter: int, empty_action: int, labels: Dense
 ) -> tuple[float, int, bool]:
     """Run Lloyd from given rows, write the labels, and return inertia, iterations and whether it converged.
 
     With the empty action "error", a start that loses a cluster ends with infinite inertia.
     """
     n, k, r, m = len(labels), len(rows), points.panels.shape[1], points.panels.shape[2]
-    largest_norm = _reset(points, run, rows, labels)
+    largest_norm = _reset(points, clusters, run, rows, labels)
     # Rounding changes s by at most ``rounding_error``, and no distance is larger than ``max_distance``.
     rounding_error, max_distance = _gamma(r + points.terms, _U64) * 4 * largest_norm * largest_norm, 2.01 * largest_norm
     by_gram = len(points.gram) > 0
@@ -615,16 +650,16 @@ def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iterati
     while not converged and iteration < max_iter:
         iteration += 1
         for c in range(k):
-            run.changed[c] = False
-            dropped = iteration > 1 and run.sizes[c] == 0
-            run.single_drifts[c] = run.drifts[c]
-            run.single_centre_squares[c] = np.inf if dropped else run.centre_squares[c]
+            clusters.changed[c] = False
+            dropped = iteration > 1 and clusters.sizes[c] == 0
+            run.single_drifts[c] = clusters.drifts[c]
+            run.single_centre_squares[c] = np.inf if dropped else clusters.centre_squares[c]
             for j in range(0 if by_gram else r):
-                run.single_centres[j, c] = -2 * run.centres[c, j]
+                run.single_centres[j, c] = -2 * clusters.centres[c, j]
         if by_gram:
             # A product has an error of γ‖x‖‖y‖, their mean as much again. Each addition so far may have changed the
             # centre's sum by u of its length, which is n‖x‖ at most.
-            _multiply_by_gram(points.gram, run.sizes, rows, labels, run.inner_products)
+            _multiply_by_gram(points.gram, clusters.sizes, rows, labels, run.inner_products)
             error_bound = (
                 rounding_error + 2 * (_gamma(r + n, _U64) + 2 * _U64 * n * additions) * largest_norm * largest_norm
             )
@@ -640,38 +675,41 @@ def _run_start(  # noqa: PLR0912, PLR0915  one compiled loop, so that an iterati
             if unsettled > gather_limit:
                 for q in range(hi - lo):
                     run.block_points[q] = lo + q
-                moves += _assign(points, run, labels, run.block_points[: hi - lo], lo // m, max_drift, error_bound)
+                moves += _assign(
+                    points, clusters, run, labels, run.block_points[: hi - lo], lo // m, max_drift, error_bound
+                )
             elif unsettled:
                 queued += _list_unsettled(
                     upper_bounds, lower_bounds, run.single_drifts, block_labels, aged_drift, lo, run.queue[queued:]
                 )
-            if queued >= m:
-                moves += _assign(points, run, labels, run.queue[:m], no_block, max_drift, error_bound)
-                queued -= m
+            while queued >= m or (queued and hi == n):
+                count = min(queued, m)
+                moves += _assign(points, clusters, run, labels, run.queue[:count], no_block, max_drift, error_bound)
+                queued -= count
                 for q in range(queued):
-                    run.queue[q] = run.queue[m + q]
-        if queued:
-            moves += _assign(points, run, labels, run.queue[:queued], no_block, max_drift, error_bound)
+                    run.queue[q] = run.queue[count + q]
         additions += moves
         drift, smallest_size = 0.0, n
         for c in range(k):
-            smallest_size = min(smallest_size, run.sizes[c])
-            if run.changed[c]:
-                drift = max(drift, _recentre(run, c))
+            smallest_size = min(smallest_size, clusters.sizes[c])
+            if clusters.changed[c]:
+                drift = max(drift, _recentre(clusters, c))
         converged = moves == 0
         if not converged and smallest_size == 0 and empty_action == _ERROR:
             return np.inf, iteration, False
         if not converged and smallest_size == 0 and empty_action == _SINGLETON:
-            drift += _fill_empty(points, run, labels)
+            drift += _fill_empty(points, clusters, run, labels)
             additions += k
-            previous_inertia, refilled_inertia = refilled_inertia, _inertia(points, run, labels)
+            previous_inertia, refilled_inertia = refilled_inertia, _inertia(points, clusters, labels, run.distances)
             converged = refilled_inertia >= previous_inertia
         max_drift += drift
-    return _inertia(points, run, labels), iteration, converged
+    return _inertia(points, clusters, labels, run.distances), iteration, converged
 
 
-@_kernel()
-def _move_singly(points: Points, run: Run, labels: Dense, max_passes: int) -> tuple[float, int, bool]:
+@_inlined
+def _move_singly(
+    points: Points, clusters: Clusters, run: Run, labels: Dense, max_passes: int
+) -> tuple[float, int, bool]:
     """Move single points where that lowers the inertia; return it, the last pass with a move, and whether it converged.
 
     Moving x from a cluster of m points and centre a to one of m' points and centre b changes the inertia by m'/(m' +
@@ -679,44 +717,48 @@ def _move_singly(points: Points, run: Run, labels: Dense, max_passes: int) -> tu
     The phase has converged when every point has been checked since the last move. At least one pass is counted.
     """
     X, data, indices, indptr, squares = points.X, points.data, points.indices, points.indptr, points.squares
+    centres, centre_squares, sizes = clusters.centres, clusters.centre_squares, clusters.sizes
     n, dense = len(labels), len(X) > 0
-    largest_norm = float(points.norms.max())
-    rounding_error = 16 * _gamma(run.centres.shape[1] + points.terms, _U64) * largest_norm * largest_norm
+    largest_norm = 0.0
+    for norm in points.norms:
+        largest_norm = max(largest_norm, norm)
+    rounding_error = 16 * _gamma(centres.shape[1] + points.terms, _U64) * largest_norm * largest_norm
     i = unmoved = passes = 0
     last_moving_pass = 1  # the last pass that moved a point
     while unmoved < n:
         passes += i == 0
-        source = 0 + labels[i]  # int64, as in the other calls
+        source = _index(labels[i])
         target, smallest_cost, saving = source, np.inf, 0.0
-        for c in range(len(run.sizes)):
-            size = run.sizes[c]
+        for c in range(len(sizes)):
+            size = sizes[c]
             if size == 0:
                 continue
             if dense:
-                s = _dense_distance(X, i, run.centres, c)
+                s = _dense_distance(X, i, centres, c)
             else:
-                s = _csr_distance(data, indices, indptr, squares[i], i, run.centres, c, run.centre_squares[c])
+                s = _csr_distance(data, indices, indptr, squares[i], i, centres, c, centre_squares[c])
             if c == source:
                 saving = s * size / (size - 1) if size > 1 else 0.0
             elif s * size / (size + 1) < smallest_cost:
                 target, smallest_cost = c, s * size / (size + 1)
         if smallest_cost + rounding_error < saving:
             if passes > max_passes:
-                return _inertia(points, run, labels), max_passes, False
+                return _inertia(points, clusters, labels, run.distances), max_passes, False
             run.queue[0], run.nearest[0], run.moving[0] = i, target, 0
-            _move(points, run, labels, run.queue, run.moving[:1])
-            _recentre(run, source)
-            _recentre(run, target)
+            _move(points, clusters, labels, run.queue, run.nearest, run.moving[:1])
+            _recentre(clusters, source)
+            _recentre(clusters, target)
             unmoved, last_moving_pass = 0, passes
         else:
             unmoved += 1
         i = (i + 1) % n
-    return _inertia(points, run, labels), last_moving_pass, True
+    return _inertia(points, clusters, labels, run.distances), last_moving_pass, True
 
 
 @numba.njit(cache=True, nogil=True)
 def run_starts(
     points: Points,
+    clusters: Clusters,
     run: Run,
     rows: Dense,
     max_iter: int,
@@ -734,7 +776,7 @@ def run_starts(
     Parameters
     ----------
     points : Points
-    run : Run
+    clusters, run : Clusters, Run
         From `workspace`.
     rows : (starts, k) ndarray of int64
         Rows at which the centres begin.
@@ -749,8 +791,12 @@ def run_starts(
         Output: the rest of the result.
     """
     for j in range(len(rows)):
-        inertia[j], iterations[j], converged[j] = _run_start(points, run, rows[j], max_iter, empty_action, labels[j])
+        inertia[j], iterations[j], converged[j] = _run_start(
+            points, clusters, run, rows[j], max_iter, empty_action, labels[j]
+        )
         if online and converged[j]:
             lloyd_iterations = iterations[j] - 1  # without the one that found nothing to change
-            inertia[j], passes, converged[j] = _move_singly(points, run, labels[j], max_iter - lloyd_iterations)
+            inertia[j], passes, converged[j] = _move_singly(
+                points, clusters, run, labels[j], max_iter - lloyd_iterations
+            )
             iterations[j] = lloyd_iterations + passes

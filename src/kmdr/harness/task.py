@@ -69,7 +69,6 @@ def warm_up(
         tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2), 0, 0, short, False)
         with treat_as_out_of_core(A.shape[0] * A.shape[1] - 1) if large else nullcontext():
             _guarded_trials(tiny_task, data, {}, together=together)
-            metrics.residual(A, labels)  # a partition by itself is scored by another kernel than several
 
 
 def tiny_matrices(sparse: bool, dtype: str) -> list[Matrix]:

@@ -17,7 +17,7 @@ from kmdr.metrics.kernels import (
     _TOLERANCE,
     _WIDTH,
     _fits_sums,
-    _residual,
+    _grouped,
     _residual_csr,
     _residual_of_large,
     _residuals,
@@ -77,14 +77,14 @@ def _bounded_residual(
         gamma, R = _gamma(n + k * d + 8), _residual_of_large(A, labels, k, sums)
     elif isinstance(A, np.ndarray):
         gamma = _gamma(n + d + k * (d // _WIDTH + 1) + 8)
-        R = float(_residual(A, labels, k)) if known is None else known
+        R = float(_residuals(A, labels[None], k)[0]) if known is None else known
     else:
         counts = np.bincount(labels, minlength=k)
         within = _within_csr(A, labels, k) / np.maximum(counts, 1)
         if quick := _from_within(float(squared_frobenius(A) - within.sum()), A.nnz + n + 8, total):
             return quick
         gamma = _gamma(n + min(A.nnz, k * d) + 8)
-        R = float(_residual_csr((A.data, A.indices, A.indptr), d, labels, k))
+        R = float(_residual_csr((A.data, A.indices, A.indptr), d, *_grouped(labels, k)))
     return Residual(R, 8 * gamma * (R + gamma**2 * total))
 
 
