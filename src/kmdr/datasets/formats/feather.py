@@ -2,10 +2,12 @@
 
 A compressed buffer may claim any size, and takes that memory before anything of it is unpacked. The sizes are
 therefore read from the messages first. The messages are read in their order, so that they are those that were checked.
+The offsets in a buffer are not checked when it is read, and a wrong one ends the process, so the table is validated.
 """
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from kmdr.datasets.formats.common import Content, afford, import_extra, reading
 from kmdr.datasets.formats.tables import table_content
 
 _FILE, _OLD = b"ARROW1\0\0", b"FEA1"
+# The last bytes of a file and of a stream.
+_FILE_END, _STREAM_END = b"ARROW1", b"\xff\xff\xff\xff\0\0\0\0"
 # Bytes of a cell of a table of pandas.
 _CELL_BYTES = 8
 # Fields, by their number, of the tables Message, DictionaryBatch and RecordBatch of Arrow's format.
@@ -32,7 +36,11 @@ def feather(path: Path, limit: float, options: FileOptions) -> Content:
                 f"{path.name} is a feather file of version 1; convert it, e.g. by pandas: "
                 "pandas.read_feather(FILE).to_csv('data.csv', index=False)"
             )
-        stream = content[len(_FILE) :] if content[: len(_FILE)].to_pybytes() == _FILE else content
+        is_file = content[: len(_FILE)].to_pybytes() == _FILE
+        end = content[-len(_STREAM_END) :].to_pybytes()
+        if is_file and not end.endswith(_FILE_END):
+            raise UserError(f"{path.name} is truncated: a feather file ends with ARROW1; copy or download it again")
+        stream = content[len(_FILE) :] if is_file else content
         columns = len(ipc.open_stream(stream).schema)
         rows, claimed = 0, 0
         for message in ipc.MessageReader.open_stream(stream):
@@ -40,9 +48,24 @@ def feather(path: Path, limit: float, options: FileOptions) -> Content:
                 length, sizes = _sizes(message.metadata.to_pybytes(), message.type == "dictionary", message.body)
                 rows, claimed = rows + length, claimed + sum(sizes)
                 afford(path, f"claims {rows} rows of {columns} columns", _CELL_BYTES * rows * columns + claimed, limit)
-        frame = ipc.open_stream(stream).read_all().to_pandas()
-        frame = frame.reset_index(drop=True)
-    return table_content(path, frame, list(map(str, frame.columns)), "feather", options.label)
+        table = ipc.open_stream(stream).read_all()
+        table.validate(full=True)
+        frame = _decoded_numbers(path, table).to_pandas().reset_index(drop=True)
+        read = table_content(path, frame, list(map(str, frame.columns)), "feather", options.label)
+    if is_file or end == _STREAM_END:
+        return read
+    warning = f"{path.name} has no mark of the end of a stream, so it may be truncated: {rows} rows were read"
+    return replace(read, warnings=(*read.warnings, warning))
+
+
+def _decoded_numbers(path: Path, table: Any) -> Any:
+    """Return an Arrow table with dictionaries of numbers decoded, which would be categories in pandas, as text is."""
+    types = import_extra("pyarrow", "parquet", path).types
+    for j, column in enumerate(table.columns):
+        coded = column.type.value_type if types.is_dictionary(column.type) else None
+        if coded is not None and (types.is_primitive(coded) or types.is_decimal(coded)):
+            table = table.set_column(j, table.schema.field(j).name, column.cast(coded))
+    return table
 
 
 def _sizes(message: bytes, is_dictionary: bool, body: Any) -> tuple[int, list[int]]:
