@@ -506,6 +506,8 @@ def test_a_column_of_lists_or_records_is_refused_and_can_be_dropped(tmp_path, su
     for encode in ("none", "onehot"):
         with pytest.raises(UserError, match=r"column 'v' of t.* has lists or records as cells.*omit it"):
             datasets.load("file", {"path": str(path), "encode": encode})
+    with pytest.raises(UserError, match=r"column 'v' of t.* has lists or records as cells.*name another column"):
+        datasets.load("file", {"path": str(path), "label": "v"})
     assert np.array_equal(datasets.load("file", {"path": str(path), "drop": ["v"]}).A[:, 0], table["x"])
 
 
@@ -551,6 +553,28 @@ def test_damaged_offsets_of_text_do_not_end_the_process(tmp_path, values):
         write_arrow(tmp_path / "t.feather", pa.table({"x": [1.0, 2, 3, 4], "t": text}))
         with pytest.raises(UserError, match=r"t.feather is not a readable feather file: .*offset"):
             read(tmp_path / "t.feather", drop=["t"])
+
+
+@pytest.mark.parametrize("form", ["views", "runs", "views of bytes"])
+def test_rows_of_arrow_that_share_one_long_text_are_refused_before_they_are_copied(tmp_path, form):
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    n, text = 1000, b"a" * 10**6  # 1 GB if each row has its own
+    if form == "runs":
+        column = pa.RunEndEncodedArray.from_arrays([n], [text.decode()])
+    else:
+        view = np.array([len(text), int.from_bytes(text[:4], "little"), 0, 0], np.int32)
+        kind = pa.string_view() if form == "views" else pa.binary_view()
+        column = pa.Array.from_buffers(kind, n, [None, pa.py_buffer(np.tile(view, n)), pa.py_buffer(text)])
+    write_arrow(tmp_path / "t.feather", pa.table({"x": np.zeros(n), "v": column}), rows=n)
+    with pytest.raises(UserError, match=r"t.feather has texts in column 'v' that unfold to too much: 1 GB, but"):
+        read(tmp_path / "t.feather", drop=["v"])
+
+
+def test_lists_that_overlap_take_no_memory_if_they_are_dropped(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    lists = pa.ListViewArray.from_arrays(np.zeros(10**4, np.int32), np.full(10**4, 10**5, np.int32), np.zeros(10**5))
+    write_arrow(tmp_path / "t.feather", pa.table({"x": np.zeros(10**4), "v": lists}), rows=10**4)
+    assert read(tmp_path / "t.feather", drop=["v"])[0].shape == (10**4, 1)
 
 
 def test_text_of_arrow_that_is_not_utf8_is_refused(tmp_path):

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kmdr.base.errors import UserError
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.common import Content, afford, import_extra, reading
@@ -50,7 +52,7 @@ def feather(path: Path, limit: float, options: FileOptions) -> Content:
                 afford(path, f"claims {rows} rows of {columns} columns", _CELL_BYTES * rows * columns + claimed, limit)
         table = ipc.open_stream(stream).read_all()
         table.validate(full=True)
-        frame = _decoded_numbers(path, table).to_pandas().reset_index(drop=True)
+        frame = _plain_columns(path, table, limit).to_pandas().reset_index(drop=True)
         read = table_content(path, frame, list(map(str, frame.columns)), "feather", options.label)
     if is_file or end == _STREAM_END:
         return read
@@ -58,14 +60,40 @@ def feather(path: Path, limit: float, options: FileOptions) -> Content:
     return replace(read, warnings=(*read.warnings, warning))
 
 
-def _decoded_numbers(path: Path, table: Any) -> Any:
-    """Return an Arrow table with dictionaries of numbers decoded, which would be categories in pandas, as text is."""
-    types = import_extra("pyarrow", "parquet", path).types
+def _plain_columns(path: Path, table: Any, limit: float) -> Any:
+    """Return an Arrow table whose columns pandas can hold within the limit.
+
+    Dictionaries of numbers, which would be categories in pandas, as text is, are decoded. Cells that are lists or
+    records, which may overlap in the file and are refused unless their column is dropped, become empty lists.
+    """
+    pa, compute = (import_extra(module, "parquet", path) for module in ("pyarrow", "pyarrow.compute"))
+    types, rows = pa.types, len(table)
     for j, column in enumerate(table.columns):
-        coded = column.type.value_type if types.is_dictionary(column.type) else None
+        kind, plain = getattr(column.type, "storage_type", column.type), column
+        coded = kind.value_type if types.is_dictionary(kind) else None
         if coded is not None and (types.is_primitive(coded) or types.is_decimal(coded)):
-            table = table.set_column(j, table.schema.field(j).name, column.cast(coded))
+            plain = column.cast(coded)
+        elif types.is_nested(kind) and not types.is_run_end_encoded(kind):
+            plain = pa.ListArray.from_arrays(pa.array([0] * (rows + 1), pa.int32()), pa.array([], pa.int8()))
+        else:
+            unfolded = sum(_unfolded_bytes(chunk, types, compute) for chunk in column.chunks)
+            afford(path, f"has texts in column {table.schema.field(j).name!r} that unfold to too much", unfolded, limit)
+        if plain is not column:
+            table = table.set_column(j, table.schema.field(j).name, plain)
     return table
+
+
+def _unfolded_bytes(chunk: Any, types: Any, compute: Any) -> int:
+    """Return the bytes of the texts of an array whose rows may share one text in the file; 0 for other arrays."""
+    if types.is_string_view(chunk.type) or types.is_binary_view(chunk.type):
+        # A view is 16 bytes, of which the first four are the length.
+        lengths = np.frombuffer(chunk.buffers()[1], "<i4")[4 * chunk.offset :: 4][: len(chunk)]
+        return int(lengths.clip(0).sum(dtype=np.int64))
+    if types.is_run_end_encoded(chunk.type) and not types.is_primitive(chunk.type.value_type):
+        ends = chunk.run_ends.to_numpy(zero_copy_only=False)
+        lengths = compute.binary_length(chunk.values).fill_null(0).to_numpy(zero_copy_only=False)
+        return int(np.diff(ends, prepend=0).astype(np.float64) @ lengths)
+    return 0
 
 
 def _sizes(message: bytes, is_dictionary: bool, body: Any) -> tuple[int, list[int]]:

@@ -481,6 +481,8 @@ def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) 
     labels = None
     if at is not None:
         column = frame.pop(columns.names[at])
+        if _is_nested(column):
+            raise UserError(_nested_error(columns.names[at], path.name, "name another column with dataset.label=…"))
         labels = as_labels(map([*columns.texts].__getitem__, column)) if columns.texts else classes_of(column)
     for j, kind in enumerate(frame.dtypes):
         if kind == np.dtype(object) or isinstance(kind, pd.CategoricalDtype):
@@ -521,10 +523,12 @@ def refuse_nested(content: Content, name: str) -> None:
         return
     for column in content.A.columns[content.A.dtypes == np.dtype(object)]:
         if _is_nested(content.A[column]):
-            raise UserError(
-                f"column {str(column)!r} of {name} has lists or records as cells, but a cell must be one number or "
-                "text; omit it with dataset.drop=…, or write it as one column per number"
-            )
+            remedy = "omit it with dataset.drop=…, or write it as one column per number"
+            raise UserError(_nested_error(str(column), name, remedy))
+
+
+def _nested_error(column: str, name: str, remedy: str) -> str:
+    return f"column {column!r} of {name} has lists or records as cells, but a cell must be one number or text; {remedy}"
 
 
 def table_content(path: Path, frame: pd.DataFrame, names: Sequence[str], form: str, label: str) -> Content:
