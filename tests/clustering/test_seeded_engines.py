@@ -19,6 +19,7 @@ from kmdr.clustering import engines
 from kmdr.clustering.coreset import sensitivity_sample
 from kmdr.clustering.kmeans import Protocol, plus_rows
 from kmdr.clustering.prone import seed_on_line
+from kmdr.clustering.sums import nearest
 from kmdr.linalg.matrix import treat_as_out_of_core
 from kmdr.metrics import accuracy, residual
 
@@ -142,6 +143,55 @@ def test_rows_of_a_comparison_state_the_engine(engine, rng):
 def test_wrong_arguments_are_refused_before_any_work(engine, args, message):
     with pytest.raises(UserError, match=message):
         engines.check(Protocol(1, 10, engine=engine, args=canonical(args)))
+
+
+@pytest.mark.parametrize("engine", NAMES)
+def test_the_storage_of_a_sparse_matrix_does_not_matter(engine, rng):
+    """64-bit indices, unsorted columns, entries in parts, stored zeros."""
+    C = rng.standard_normal((150, 7)) * (rng.random((150, 7)) < 0.6)
+    C[:, 0] += 1  # no row is 0
+    canonical, one = sp.csr_array(C), run(C, 5, engine, n_init=2)
+    data, indices, indptr = canonical.data, canonical.indices, canonical.indptr
+    rows = np.repeat(np.arange(150), np.diff(indptr))
+    share = rng.integers(1, 4, len(data)) / 4
+    backwards = np.lexsort((-indices, rows))
+    stored = {
+        "64 bits": (data, indices.astype(np.int64), indptr.astype(np.int64)),
+        "unsorted": (data[backwards], indices[backwards], indptr),
+        "in parts": (np.c_[data * share, data * (1 - share)].ravel(), np.repeat(indices, 2), 2 * indptr),
+        "with zeros": (C.ravel(), np.tile(np.arange(7), 150), np.arange(0, 151 * 7, 7)),
+    }
+    for name, parts in stored.items():
+        given_points = sp.csr_array(parts, shape=C.shape)
+        before = bytes_of(given_points)
+        other = run(given_points, 5, engine, n_init=2)
+        assert accuracy(one.labels, other.labels) == 1, name
+        assert other.inertia == pytest.approx(one.inertia), name
+        assert bytes_of(given_points) == before, name
+
+
+@pytest.mark.parametrize("engine", ["prone", "coreset"])
+@pytest.mark.parametrize("origin", [1e3, 1e6, 1e8])
+def test_a_shift_changes_neither_the_partition_nor_the_inertia(engine, origin, rng):
+    truth = np.arange(300) % 4
+    C = (
+        np.rint(64 * (6 * rng.standard_normal((4, 5))[truth] + rng.standard_normal((300, 5)))) / 64
+    )  # exact after a shift
+    args = {"rows": 100} if engine == "coreset" else {}
+    one, other = run(C, 4, engine, **args), run(C + origin, 4, engine, **args)
+    assert accuracy(one.labels, other.labels) == 1
+    assert other.inertia == pytest.approx(one.inertia, rel=1e-6)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_squared_distances_are_exact_with_a_point_far_away(layout, rng):
+    """The square of the distant point is 10²⁴ times that of the others."""
+    C = np.r_[rng.standard_normal((299, 5)), 1e12 * np.ones((1, 5))]
+    centres = C[[0, 1, 2, 299]]
+    exact = ((C[:, None] - centres) ** 2).sum(axis=2)
+    labels, squares = nearest(layout(C), centres)
+    np.testing.assert_array_equal(labels, exact.argmin(axis=1))
+    np.testing.assert_allclose(squares, exact.min(axis=1), rtol=1e-9, atol=1e-9)
 
 
 # --- prone
@@ -345,6 +395,16 @@ def test_the_lengths_of_the_rows_change_nothing(rng):
     scaled = C * 2.0 ** rng.integers(-40, 40, (len(C), 1))
     starts = [rng.choice(len(C), 4, replace=False) for _ in range(3)]
     np.testing.assert_array_equal(run(C, 4, "spherical", starts).labels, run(scaled, 4, "spherical", starts).labels)
+
+
+@pytest.mark.parametrize("layout", [np.copy, sp.csr_array])
+def test_rows_too_short_to_be_squared_have_a_direction(layout, rng):
+    C, _ = directions(rng)
+    scaled = C * np.where(np.arange(len(C)) % 2, 2.0**-900, 1)[:, None]
+    starts = [rng.choice(len(C), 4, replace=False) for _ in range(3)]
+    np.testing.assert_array_equal(
+        run(C, 4, "spherical", starts).labels, run(layout(scaled), 4, "spherical", starts).labels
+    )
 
 
 def test_it_recovers_directions_that_k_means_mixes(rng):

@@ -7,6 +7,8 @@ import struct
 import tarfile
 import tracemalloc
 import zipfile
+from datetime import date
+from decimal import Decimal
 
 import h5py
 import numpy as np
@@ -22,6 +24,7 @@ from hypothesis.extra import numpy as arrays
 from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.datasets import validation
+from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats import readers, tables
 from kmdr.datasets.formats.profile import lines, profile
 
@@ -409,6 +412,177 @@ def test_feather_is_the_table_that_was_written(tmp_path, compression, rng):
     data = datasets.load("file", {"path": path, "labels": ["kind", "label"]})
     assert np.array_equal(data.A, frame[[*"xyz"]])
     assert np.array_equal(data.references, [frame["kind"].cat.codes, frame["label"]])
+
+
+def arrow_columns():
+    """Columns of Arrow by what is odd about them; the same values can be written as CSV and Parquet."""
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    decimals, dates = [*map(Decimal, ("10.25", "9.5", "3"))] * 4, [date(2020, 1, 1 + i % 3) for i in range(12)]
+    return {
+        "codes of integers": pa.array([7, 5, 9] * 4).dictionary_encode(),
+        "codes of floats": pa.array([7.5, 5, 9] * 4).dictionary_encode(),
+        "codes of truth values": pa.array([True, False, True] * 4).dictionary_encode(),
+        "codes of dates": pa.array(dates).dictionary_encode(),
+        "codes and nulls": pa.array([7, None, 9] * 4).dictionary_encode(),
+        "decimals": pa.array(decimals),
+        "decimals of 256 bits": pa.array(decimals, pa.decimal256(40, 5)),
+        "codes of decimals": pa.array(decimals).dictionary_encode(),
+        "decimals and nulls": pa.array([None, *decimals[1:]]),
+        "only nulls": pa.nulls(12),
+        "float16 and nulls": pa.array([np.float16(1), None, np.float16(2)] * 4, pa.float16()),
+        "text": pa.array([*"abc"] * 4),
+        "bytes": pa.array([b"a", b"b", b"c"] * 4),
+        "dates": pa.array(dates),
+        "uint64": pa.array([2**63, 2**53, 5] * 4, pa.uint64()),
+    }
+
+
+ARROW = (
+    "codes of integers", "codes of floats", "codes of truth values", "codes of dates", "codes and nulls", "decimals",
+    "decimals of 256 bits", "codes of decimals", "decimals and nulls", "only nulls", "float16 and nulls", "text",
+    "bytes", "dates", "uint64",
+)  # fmt: skip
+
+
+def write_arrow(path, table, stream=False, rows=5, **options):
+    ipc = pytest.importorskip("pyarrow.ipc", reason="the extra 'parquet' is not installed")
+    new, options = ipc.new_stream if stream else ipc.new_file, ipc.IpcWriteOptions(**options)
+    with new(str(path), table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return path.read_bytes()
+
+
+def table_outcome(path, **options):
+    """The matrix, names and classes that a file gives, or the error without the name of the file."""
+    try:
+        B, labels, names = readers.read(path, **options)
+    except UserError as error:
+        return str(error).replace(path.name, "FILE")
+    return B.tolist(), names, None if labels is None else labels.tolist()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ARROW)
+def test_a_column_of_arrow_is_read_as_the_same_column_of_other_tables(tmp_path, name, rng):
+    pa, pq = (
+        pytest.importorskip(name, reason="the extra 'parquet' is not installed")
+        for name in ("pyarrow", "pyarrow.parquet")
+    )
+    table = pa.table({"x": rng.standard_normal(12), "v": arrow_columns()[name], "label": [0, 1, 2] * 4})
+    write_arrow(tmp_path / "t.feather", table)
+    write_arrow(tmp_path / "t.arrow", table, stream=True)
+    plain = arrow_columns()[name]
+    plain = plain.dictionary_decode() if pa.types.is_dictionary(plain.type) else plain
+    plain = plain.cast(pa.string()) if name == "bytes" else plain
+    table.set_column(1, "v", plain).to_pandas().to_csv(tmp_path / "t.csv", index=False)
+    others = ["t.arrow", "t.csv"]
+    if name not in ("codes of decimals", "decimals of 256 bits"):  # which pyarrow cannot write
+        pq.write_table(table, tmp_path / "t.parquet")
+        others.append("t.parquet")
+    for options in ({"missing": "mean"}, {"missing": "drop"}, {"encode": "onehot", "missing": "drop"}, {"label": "v"}):
+        told = table_outcome(tmp_path / "t.feather", **options)
+        for other in others:
+            assert table_outcome(tmp_path / other, **options) == told or isinstance(told, str), (options, other)
+            assert isinstance(table_outcome(tmp_path / other, **options), str) == isinstance(told, str), (
+                options,
+                other,
+            )
+
+
+@pytest.mark.parametrize("suffix", [".feather", ".arrow", ".parquet"])
+@pytest.mark.parametrize("kind", ["lists", "records"])
+def test_a_column_of_lists_or_records_is_refused_and_can_be_dropped(tmp_path, suffix, kind, rng):
+    pa, pq = (
+        pytest.importorskip(name, reason="the extra 'parquet' is not installed")
+        for name in ("pyarrow", "pyarrow.parquet")
+    )
+    cells = [[1, 2]] * 12 if kind == "lists" else [{"a": 1}] * 12
+    table = pa.table({"x": rng.standard_normal(12), "v": cells, "label": [0, 1, 2] * 4})
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        write_arrow(path, table, stream=suffix == ".arrow")
+    for encode in ("none", "onehot"):
+        with pytest.raises(UserError, match=r"column 'v' of t.* has lists or records as cells.*omit it"):
+            datasets.load("file", {"path": str(path), "encode": encode})
+    with pytest.raises(UserError, match=r"column 'v' of t.* has lists or records as cells.*name another column"):
+        datasets.load("file", {"path": str(path), "label": "v"})
+    assert np.array_equal(datasets.load("file", {"path": str(path), "drop": ["v"]}).A[:, 0], table["x"])
+
+
+@pytest.mark.parametrize("suffix", [".feather", ".parquet"])
+def test_bytes_that_are_not_text_are_distinct_values(tmp_path, suffix):
+    pa, pq = (
+        pytest.importorskip(name, reason="the extra 'parquet' is not installed")
+        for name in ("pyarrow", "pyarrow.parquet")
+    )
+    table = pa.table({"x": np.arange(12.0) ** 2, "v": [b"\\xff", b"\xff", b"a"] * 4, "label": [0, 1, 2] * 4})
+    path = tmp_path / f"t{suffix}"
+    pq.write_table(table, path) if suffix == ".parquet" else write_arrow(path, table)
+    with pytest.raises(UserError, match=r"column 'v' of t.* is not numeric"):
+        datasets.load("file", {"path": str(path)})
+    assert datasets.load("file", {"path": str(path), "encode": "onehot"}).A[:, 1:].sum(axis=0).tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_truncated_arrow_table_is_not_read_as_a_shorter_one(tmp_path, stream):
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    path, table = tmp_path / "t.arrow", pa.table({"x": np.arange(40.0), "label": [0, 1] * 20})
+    whole = write_arrow(path, table, stream, rows=10)
+    assert not readers.look(FileOptions([path])).warnings
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        try:
+            content = readers.look(FileOptions([path]))
+        except UserError:
+            continue
+        assert stream
+        assert "may be truncated" in content.warnings[0]
+    if not stream:
+        with pytest.raises(UserError, match=r"t.arrow is truncated: a feather file ends with ARROW1; copy"):
+            read(path)
+
+
+@pytest.mark.parametrize("values", [["ab", "", "c", "d"], [b"ab", b"", b"c", b"d"]])
+def test_damaged_offsets_of_text_do_not_end_the_process(tmp_path, values):
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    kind, data = pa.array(values).type, pa.py_buffer(b"abcd")
+    for offsets in ([0, 2, 2, 1 << 30, 4], [0, 2, -(1 << 30), 3, 4], [0, 4, 1, 3, 4]):
+        text = pa.Array.from_buffers(kind, 4, [None, pa.py_buffer(np.array(offsets, np.int32)), data])
+        write_arrow(tmp_path / "t.feather", pa.table({"x": [1.0, 2, 3, 4], "t": text}))
+        with pytest.raises(UserError, match=r"t.feather is not a readable feather file: .*offset"):
+            read(tmp_path / "t.feather", drop=["t"])
+
+
+@pytest.mark.parametrize("form", ["views", "runs", "views of bytes"])
+def test_rows_of_arrow_that_share_one_long_text_are_refused_before_they_are_copied(tmp_path, form):
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    n, text = 1000, b"a" * 10**6  # 1 GB if each row has its own
+    if form == "runs":
+        column = pa.RunEndEncodedArray.from_arrays([n], [text.decode()])
+    else:
+        view = np.array([len(text), int.from_bytes(text[:4], "little"), 0, 0], np.int32)
+        kind = pa.string_view() if form == "views" else pa.binary_view()
+        column = pa.Array.from_buffers(kind, n, [None, pa.py_buffer(np.tile(view, n)), pa.py_buffer(text)])
+    write_arrow(tmp_path / "t.feather", pa.table({"x": np.zeros(n), "v": column}), rows=n)
+    with pytest.raises(UserError, match=r"t.feather has texts in column 'v' that unfold to too much: 1 GB, but"):
+        read(tmp_path / "t.feather", drop=["v"])
+
+
+def test_lists_that_overlap_take_no_memory_if_they_are_dropped(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    lists = pa.ListViewArray.from_arrays(np.zeros(10**4, np.int32), np.full(10**4, 10**5, np.int32), np.zeros(10**5))
+    write_arrow(tmp_path / "t.feather", pa.table({"x": np.zeros(10**4), "v": lists}), rows=10**4)
+    assert read(tmp_path / "t.feather", drop=["v"])[0].shape == (10**4, 1)
+
+
+def test_text_of_arrow_that_is_not_utf8_is_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+    text = pa.array([b"a", b"\xff"]).view(pa.string())
+    write_arrow(tmp_path / "t.feather", pa.table({"x": [1.0, 2], "t": text}))
+    with pytest.raises(UserError, match=r"t.feather is not a readable feather file: .*UTF8"):
+        read(tmp_path / "t.feather")
 
 
 @pytest.mark.parametrize(

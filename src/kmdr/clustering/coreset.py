@@ -6,14 +6,14 @@ import warnings
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances_argmin_min
 
 from kmdr.base.errors import ArgumentError
 from kmdr.base.outside import seed_of
 from kmdr.clustering.engines import engine, takes_arguments
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts, plus_rows
+from kmdr.clustering.sums import compiled_form, nearest
 from kmdr.linalg import Dense, Matrix
-from kmdr.linalg.matrix import normalised, row_blocks, scaled_back
+from kmdr.linalg.matrix import column_means, is_out_of_core, normalised, scaled_back
 
 
 @engine("coreset")
@@ -40,7 +40,9 @@ def coreset(
     starts = checked_starts(starts, C.shape[0], protocol.max_iter)
     if rows < k:
         raise ArgumentError(f"kmeans.args.rows = {rows} is less than k = {k}; draw at least k rows")
-    C, e, _ = normalised(C)
+    C, e, _ = normalised(compiled_form(C))
+    if isinstance(C, np.ndarray) and not is_out_of_core(C):
+        C = C - column_means(C)  # products of points far from 0 cancel in k-means++
     if rows < C.shape[0]:
         sample, weights = sensitivity_sample(C, k, rows, rng)
     else:
@@ -56,9 +58,9 @@ def coreset(
             model = KMeans(len(seeds), init=seeds, n_init=1, max_iter=protocol.max_iter, tol=0, algorithm="lloyd")
             fits.append(model.fit(S, sample_weight=weights))
     best = min(fits, key=lambda fit: fit.inertia_)
-    labels, squares = _nearest(C, best.cluster_centers_)
+    labels, squares = nearest(C, best.cluster_centers_)
     failed = sum(fit.n_iter_ == protocol.max_iter for fit in fits)
-    return Clustering(labels.astype(np.int64), scaled_back(squares.sum(), 2 * e), int(best.n_iter_), failed)
+    return Clustering(labels, scaled_back(squares.sum(), 2 * e), int(best.n_iter_), failed)
 
 
 def sensitivity_sample(C: Matrix, k: int, m: int, rng: np.random.Generator) -> tuple[Dense, Dense]:
@@ -82,7 +84,7 @@ def sensitivity_sample(C: Matrix, k: int, m: int, rng: np.random.Generator) -> t
     n = C.shape[0]
     (seeds,) = plus_rows(C, k, np.array([seed_of(rng)]))
     centres = C[seeds] if isinstance(C, np.ndarray) else C[seeds].toarray()
-    labels, squares = _nearest(C, centres.astype(np.float64))
+    labels, squares = nearest(C, centres.astype(np.float64))
     sizes = np.bincount(labels, minlength=k)
     alpha = 16 * (math.log(k) + 2)
     share = squares / squares.mean() if squares.any() else squares
@@ -91,10 +93,3 @@ def sensitivity_sample(C: Matrix, k: int, m: int, rng: np.random.Generator) -> t
     q = sensitivity / sensitivity.sum()
     sample, draws = np.unique(rng.choice(n, size=m, p=q), return_counts=True)
     return sample, draws / (m * q[sample])
-
-
-def _nearest(C: Matrix, centres: Dense) -> tuple[Dense, Dense]:
-    """Return the nearest centre of each point, and the squared distance to it."""
-    parts = [pairwise_distances_argmin_min(block, centres, metric="sqeuclidean") for _, block in row_blocks(C)]
-    labels, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return labels, squares

@@ -6,7 +6,7 @@ import numpy as np
 
 from kmdr.clustering.engines import engine
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts
-from kmdr.clustering.sums import cluster_sums
+from kmdr.clustering.sums import cluster_sums, compiled_form
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import normalised, row_blocks, scaled_back, squared_frobenius
 
@@ -32,7 +32,7 @@ def prone(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: 
     Projections*, NeurIPS 2023.
     """
     starts = checked_starts(starts, C.shape[0], protocol.max_iter)
-    C, e, total = normalised(C)
+    C, e, total = normalised(compiled_form(C))
     best: tuple[float, Dense] | None = None
     for _ in starts:
         g = rng.standard_normal(C.shape[1])

@@ -8,9 +8,12 @@ from sklearn.utils.extmath import row_norms
 from kmdr.base.errors import ArgumentError
 from kmdr.clustering.engines import engine
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts
-from kmdr.clustering.sums import cluster_sums
+from kmdr.clustering.sums import cluster_sums, compiled_form
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import BLOCK, normalised, row_blocks
+
+# Squares of entries of a row shorter than this may lose digits.
+_SHORT = 2.0**-480
 
 
 @engine("spherical")
@@ -33,8 +36,8 @@ def spherical(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protoc
     """
     del k, rng
     starts = checked_starts(starts, C.shape[0], protocol.max_iter)
-    C, _, _ = normalised(C)
-    lengths = np.concatenate([row_norms(block) for _, block in row_blocks(C)])
+    C, _, _ = normalised(compiled_form(C))
+    lengths = np.concatenate([_lengths(block) for _, block in row_blocks(C)])
     if zeros := int(np.count_nonzero(lengths == 0)):
         raise ArgumentError(
             f"{zeros} of {len(lengths)} rows are 0 and have no direction, which spherical k-means needs; remove these "
@@ -43,6 +46,18 @@ def spherical(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protoc
     fits = [_lloyd(C, 1 / lengths, rows, protocol.max_iter) for rows in starts]
     best = min(fits, key=lambda fit: fit.inertia)
     return Clustering(best.labels, best.inertia, best.n_iter, sum(fit.n_init_failed for fit in fits))
+
+
+def _lengths(C: Matrix) -> Dense:
+    """Return the length of each row; also of rows so short that the squares of their entries are 0."""
+    lengths = np.asarray(row_norms(C))
+    short = np.flatnonzero(lengths < _SHORT)
+    if len(short):
+        rows = C[short] if isinstance(C, np.ndarray) else C[short].toarray()
+        largest = np.abs(rows).max(axis=1)
+        rows = rows / np.where(largest > 0, largest, 1)[:, None]
+        lengths[short] = np.where(largest < np.finfo(float).tiny, 0, largest * row_norms(rows))
+    return lengths
 
 
 def _lloyd(C: Matrix, scale: Dense, rows: Dense, max_iter: int) -> Clustering:

@@ -2,12 +2,16 @@
 
 A compressed buffer may claim any size, and takes that memory before anything of it is unpacked. The sizes are
 therefore read from the messages first. The messages are read in their order, so that they are those that were checked.
+The offsets in a buffer are not checked when it is read, and a wrong one ends the process, so the table is validated.
 """
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from kmdr.base.errors import UserError
 from kmdr.datasets.file_options import FileOptions
@@ -15,6 +19,8 @@ from kmdr.datasets.formats.common import Content, afford, import_extra, reading
 from kmdr.datasets.formats.tables import table_content
 
 _FILE, _OLD = b"ARROW1\0\0", b"FEA1"
+# The last bytes of a file and of a stream.
+_FILE_END, _STREAM_END = b"ARROW1", b"\xff\xff\xff\xff\0\0\0\0"
 # Bytes of a cell of a table of pandas.
 _CELL_BYTES = 8
 # Fields, by their number, of the tables Message, DictionaryBatch and RecordBatch of Arrow's format.
@@ -32,7 +38,11 @@ def feather(path: Path, limit: float, options: FileOptions) -> Content:
                 f"{path.name} is a feather file of version 1; convert it, e.g. by pandas: "
                 "pandas.read_feather(FILE).to_csv('data.csv', index=False)"
             )
-        stream = content[len(_FILE) :] if content[: len(_FILE)].to_pybytes() == _FILE else content
+        is_file = content[: len(_FILE)].to_pybytes() == _FILE
+        end = content[-len(_STREAM_END) :].to_pybytes()
+        if is_file and not end.endswith(_FILE_END):
+            raise UserError(f"{path.name} is truncated: a feather file ends with ARROW1; copy or download it again")
+        stream = content[len(_FILE) :] if is_file else content
         columns = len(ipc.open_stream(stream).schema)
         rows, claimed = 0, 0
         for message in ipc.MessageReader.open_stream(stream):
@@ -40,9 +50,50 @@ def feather(path: Path, limit: float, options: FileOptions) -> Content:
                 length, sizes = _sizes(message.metadata.to_pybytes(), message.type == "dictionary", message.body)
                 rows, claimed = rows + length, claimed + sum(sizes)
                 afford(path, f"claims {rows} rows of {columns} columns", _CELL_BYTES * rows * columns + claimed, limit)
-        frame = ipc.open_stream(stream).read_all().to_pandas()
-        frame = frame.reset_index(drop=True)
-    return table_content(path, frame, list(map(str, frame.columns)), "feather", options.label)
+        table = ipc.open_stream(stream).read_all()
+        table.validate(full=True)
+        frame = _plain_columns(path, table, limit).to_pandas().reset_index(drop=True)
+        read = table_content(path, frame, list(map(str, frame.columns)), "feather", options.label)
+    if is_file or end == _STREAM_END:
+        return read
+    warning = f"{path.name} has no mark of the end of a stream, so it may be truncated: {rows} rows were read"
+    return replace(read, warnings=(*read.warnings, warning))
+
+
+def _plain_columns(path: Path, table: Any, limit: float) -> Any:
+    """Return an Arrow table whose columns pandas can hold within the limit.
+
+    Dictionaries of numbers, which would be categories in pandas, as text is, are decoded. Cells that are lists or
+    records, which may overlap in the file and are refused unless their column is dropped, become empty lists.
+    """
+    pa, compute = (import_extra(module, "parquet", path) for module in ("pyarrow", "pyarrow.compute"))
+    types, rows = pa.types, len(table)
+    for j, column in enumerate(table.columns):
+        kind, plain = getattr(column.type, "storage_type", column.type), column
+        coded = kind.value_type if types.is_dictionary(kind) else None
+        if coded is not None and (types.is_primitive(coded) or types.is_decimal(coded)):
+            plain = column.cast(coded)
+        elif types.is_nested(kind) and not types.is_run_end_encoded(kind):
+            plain = pa.ListArray.from_arrays(pa.array([0] * (rows + 1), pa.int32()), pa.array([], pa.int8()))
+        else:
+            unfolded = sum(_unfolded_bytes(chunk, types, compute) for chunk in column.chunks)
+            afford(path, f"has texts in column {table.schema.field(j).name!r} that unfold to too much", unfolded, limit)
+        if plain is not column:
+            table = table.set_column(j, table.schema.field(j).name, plain)
+    return table
+
+
+def _unfolded_bytes(chunk: Any, types: Any, compute: Any) -> int:
+    """Return the bytes of the texts of an array whose rows may share one text in the file; 0 for other arrays."""
+    if types.is_string_view(chunk.type) or types.is_binary_view(chunk.type):
+        # A view is 16 bytes, of which the first four are the length.
+        lengths = np.frombuffer(chunk.buffers()[1], "<i4")[4 * chunk.offset :: 4][: len(chunk)]
+        return int(lengths.clip(0).sum(dtype=np.int64))
+    if types.is_run_end_encoded(chunk.type) and not types.is_primitive(chunk.type.value_type):
+        ends = chunk.run_ends.to_numpy(zero_copy_only=False)
+        lengths = compute.binary_length(chunk.values).fill_null(0).to_numpy(zero_copy_only=False)
+        return int(np.diff(ends, prepend=0).astype(np.float64) @ lengths)
+    return 0
 
 
 def _sizes(message: bytes, is_dictionary: bool, body: Any) -> tuple[int, list[int]]:

@@ -133,6 +133,7 @@ def look(options: FileOptions) -> Content:
         drop = [*drop, *_take_labelings(content, labelings, others, options, drop)]
     if kind != "parts":  # whose reader selects the columns
         content = preprocessing.select_columns(first, content, options.columns, drop)
+    tables.refuse_nested(content, first.name)
     content.warnings += tuple(tables.doubts(content, first.name))
     _check_noise(content, options.noise, first.name)
     if content.labels is not None:

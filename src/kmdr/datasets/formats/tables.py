@@ -481,14 +481,62 @@ def _with_labels(path: Path, frame: pd.DataFrame, form: str, columns: _Columns) 
     labels = None
     if at is not None:
         column = frame.pop(columns.names[at])
+        if _is_nested(column):
+            raise UserError(_nested_error(columns.names[at], path.name, "name another column with dataset.label=…"))
         labels = as_labels(map([*columns.texts].__getitem__, column)) if columns.texts else classes_of(column)
+    for j, kind in enumerate(frame.dtypes):
+        if kind == np.dtype(object) or isinstance(kind, pd.CategoricalDtype):
+            frame.isetitem(j, _plain_values(frame.iloc[:, j]).array)
     return Content(frame, labels, None, form, labelled)
+
+
+def _plain_values(column: pd.Series) -> pd.Series:
+    """Return a column of objects as it would be read from a text: decimals as floats, bytes as text."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        kind = pd.api.types.infer_dtype(column.cat.categories)
+        return column.cat.rename_categories(_texts(column.cat.categories)) if kind == "bytes" else column
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    if kind in ("decimal", "empty"):
+        return column.map(float, na_action="ignore").astype(np.float64)
+    return _texts(column) if kind == "bytes" else column
+
+
+def _texts(values: Any) -> Any:
+    """Return a Series or Index of bytes as text; as Python writes bytes if some are not UTF-8."""
+    try:
+        return values.map(bytes.decode, na_action="ignore")
+    except UnicodeDecodeError:
+        return values.map(str, na_action="ignore")
+
+
+def _is_nested(column: pd.Series) -> bool:
+    """Return whether the cells of a column are lists or records; all cells of a column are alike."""
+    if column.dtype != np.dtype(object):
+        return False
+    known = column[column.notna()]
+    return len(known) > 0 and isinstance(known.iloc[0], list | dict | np.ndarray)
+
+
+def refuse_nested(content: Content, name: str) -> None:
+    """Refuse a table with a column of lists or records that was not dropped."""
+    if not isinstance(content.A, pd.DataFrame):
+        return
+    for column in content.A.columns[content.A.dtypes == np.dtype(object)]:
+        if _is_nested(content.A[column]):
+            remedy = "omit it with dataset.drop=…, or write it as one column per number"
+            raise UserError(_nested_error(str(column), name, remedy))
+
+
+def _nested_error(column: str, name: str, remedy: str) -> str:
+    return f"column {column!r} of {name} has lists or records as cells, but a cell must be one number or text; {remedy}"
 
 
 def table_content(path: Path, frame: pd.DataFrame, names: Sequence[str], form: str, label: str) -> Content:
     """Return a table that another library read, with its column of labels separated; empty texts are missing values."""
-    for column in frame.select_dtypes(exclude="number"):
-        frame[column] = frame[column].where(frame[column] != "", None)
+    for j in range(frame.shape[1]):
+        column = frame.iloc[:, j]
+        if not pd.api.types.is_numeric_dtype(column.dtype) and not _is_nested(column):
+            frame.isetitem(j, column.where(column != "", None).array)
     return _with_labels(path, frame, form, _columns(path, names, len(names), label))
 
 
@@ -515,6 +563,7 @@ def _rounded(frame: pd.DataFrame) -> Iterable[str]:
         column = frame[name]
         if getattr(kind, "kind", "") == "f" and column.hasnans:  # integers, if one is missing
             known = column.dropna()
+            known = known.astype(np.float64)  # float16 does not hold 2^63
             column = known if (known % 1 == 0).all() and (known.abs() < _BEYOND).all() else known[:0]
         elif getattr(kind, "kind", "O") in "iu":
             column = column.dropna()
@@ -548,6 +597,8 @@ def classes_of(column: pd.Series) -> NDArray[Any]:
         if column.dtype.kind == "f":
             return column.to_numpy(np.float64, na_value=np.nan)
         return as_labels(["" if value is pd.NA else str(value) for value in column])
+    if column.dtype == np.dtype(object) and pd.api.types.infer_dtype(column, skipna=True) == "decimal":
+        return as_labels("" if pd.isna(value) else str(value) for value in column)
     return column.to_numpy()
 
 
