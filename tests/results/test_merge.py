@@ -17,7 +17,7 @@ from kmdr.results import merge as module
 from kmdr.results import store as stores
 from kmdr.results import table as tables
 from kmdr.results.check import faults
-from kmdr.results.checksums import write_checked
+from kmdr.results.checksums import write_checked, write_table
 from kmdr.results.json_files import read_json
 from kmdr.results.merge import merge
 from kmdr.results.outdated import missing
@@ -221,6 +221,21 @@ def test_an_interrupted_merge_is_finished_by_the_same_command(tmp_path, monkeypa
         assert trials(copy) == wanted
         assert [fault for fault in faults(copy) if "environments" not in str(fault.path)] == []
     assert writes > 6
+
+
+def test_facts_of_data_are_united_and_facts_of_rows_are_not(tmp_path):
+    parts = {"a": ("usps,1.5", 'tdt2,"x, y"'), "b": ("usps,2.5", "colon,3"), "c": ("isolet,4",)}
+    for number, (name, lines) in enumerate(parts.items()):
+        folder = results(tmp_path / name, tasks([number]))
+        text = "\n".join(("dataset,number", *lines, "")).encode()
+        write_table(folder, "facts/traits.csv", text)
+        write_table(folder, "facts/ranks.csv", text, short_hash(name))
+    write_table(tmp_path / "c", "facts/traits.csv", b"dataset,other\nisolet,4\n")
+    merge([tmp_path / "a", tmp_path / "b", tmp_path / "c"], tmp_path / "out")
+    facts = tmp_path / "out" / "facts"
+    assert (facts / "traits.csv").read_text() == 'dataset,number\nusps,1.5\ntdt2,"x, y"\ncolon,3\n'
+    assert (facts / "ranks.csv").read_text() == (tmp_path / "a" / "facts" / "ranks.csv").read_text()
+    assert not list(faults(tmp_path / "out"))
 
 
 def test_plans_and_what_is_missing_are_united(tmp_path):

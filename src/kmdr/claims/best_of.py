@@ -34,8 +34,7 @@ def runs(results: Results, study: str, dataset: str, method: str, r: float = np.
         rows = rows[rows["r"] == r]
     if rows.empty:
         raise NotRunError(f"{study} was not run with {method} at r = {r:g}")
-    order = rows[[*TRIAL, "concurrency"]].sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
-    return rows.loc[order.sort_values(REPETITION, kind="stable").index]  # the other columns are copied once
+    return rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL).sort_values(REPETITION, kind="stable")
 
 
 def law(rows: pd.DataFrame, m: int) -> BestOf:

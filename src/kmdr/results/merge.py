@@ -8,7 +8,9 @@ The table is written in one step, after configurations and environments and befo
 interrupted merge the folder has either its old rows or all of them, and the same command does the rest.
 """
 
+import csv
 import hashlib
+import io
 import json
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -201,12 +203,33 @@ def _take_labels(folder: Path, store: Store) -> None:
 
 
 def _take_facts(folder: Path, store: Store) -> None:
-    """Copy the facts that the store has not; a run computes them again if they were made from other rows."""
+    """Copy the facts that the store has not; a run computes them again if they were made from other rows.
+
+    A fact that was made from no rows, such as the traits of matrices, gets the lines of the datasets that it lacks.
+    """
     for file in (file for file in list_contents(folder, "facts") if file.suffix == ".csv"):
         target = store.folder / file.relative_to(folder)
-        if not has_file(store.folder, target):
-            made_from = read_note(folder, file).made_from or UNKNOWN
-            write_table(store.folder, target, require_file(folder, file), made_from)
+        content, made_from = require_file(folder, file), read_note(folder, file).made_from or UNKNOWN
+        known = read_file(store.folder, target)
+        if known is None:
+            write_table(store.folder, target, content, made_from)
+        elif made_from == (read_note(store.folder, target).made_from or UNKNOWN) == UNKNOWN:
+            write_table(store.folder, target, _with_datasets(known, content))
+
+
+def _with_datasets(known: bytes, other: bytes) -> bytes:
+    """Return a table with the lines that another of the same columns has for further datasets."""
+    (header, *lines), (same, *others) = (
+        list(csv.reader(io.StringIO(content.decode(), newline=""))) or [[]] for content in (known, other)
+    )
+    if header != same or "dataset" not in header:
+        return known
+    place = header.index("dataset")
+    there = {line[place] for line in lines}
+    more = [line for line in others if line[place] not in there]
+    table = io.StringIO(newline="")
+    csv.writer(table, lineterminator="\n").writerows([header, *lines, *more])
+    return table.getvalue().encode() if more else known
 
 
 def _asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[str, list[str]]:
