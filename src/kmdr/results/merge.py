@@ -225,8 +225,8 @@ def _with_datasets(known: bytes, other: bytes) -> bytes:
     if header != same or "dataset" not in header:
         return known
     place = header.index("dataset")
-    there = {line[place] for line in lines}
-    more = [line for line in others if line[place] not in there]
+    datasets = {line[place] for line in lines}
+    more = [line for line in others if line[place] not in datasets]
     table = io.StringIO(newline="")
     csv.writer(table, lineterminator="\n").writerows([header, *lines, *more])
     return table.getvalue().encode() if more else known
