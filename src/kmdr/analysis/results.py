@@ -254,7 +254,7 @@ class Results:
         if not parts:
             why = [self.missing[name] for name in datasets or () if name in self.missing]
             raise NotRunError("; ".join(why) or f"no rows of {', '.join(names)}")
-        return parts[0] if len(parts) == 1 else pd.concat(parts)  # which copies even a single one
+        return pd.concat(parts)
 
     def fact(self, name: str) -> pd.DataFrame:
         """Return a fact.

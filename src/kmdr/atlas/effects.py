@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, ru
 from kmdr.base.text import canonical, counted, single_line
 from kmdr.config.task import data_of
 from kmdr.datasets import registry
+from kmdr.results.commands import engine_arguments
 
 REFERENCE = ALL_FEATURES
 QUANTITIES = ("loss", "accuracy", "ari", "nmi")
@@ -71,18 +71,9 @@ def with_engines(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows whose ``reducer`` and ``params`` also name the engine of k-means, as `run_key` does."""
     names = ("reducer", "params", "engine", "kmeans")
     runs = list(zip(*(rows[name].astype(object).fillna("").astype(str) for name in names), strict=True))
-    keys = {
-        (reducer, params, engine, kmeans): run_key(reducer, params, engine, _arguments(kmeans))
-        for reducer, params, engine, kmeans in {*runs}
-    }
+    arguments = {text: engine_arguments(json.loads(text or "{}")) for text in {kmeans for *_, kmeans in runs}}
+    keys = {run: run_key(run[0], run[1], run[2], arguments[run[3]]) for run in {*runs}}
     return rows.assign(reducer=[keys[run][0] for run in runs], params=[keys[run][1] for run in runs])
-
-
-def _arguments(kmeans: str) -> Mapping[str, Any]:
-    """Return the arguments of the engine among the settings of k-means of a row, where they may be JSON themselves."""
-    arguments: Any = json.loads(kmeans or "{}").get("args", {})
-    decoded: Mapping[str, Any] = json.loads(arguments) if isinstance(arguments, str) else arguments
-    return decoded
 
 
 def form_of(options: str) -> str:

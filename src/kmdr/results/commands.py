@@ -45,7 +45,12 @@ def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kmeans(settings: Mapping[str, Any]) -> dict[str, Any]:
-    args = settings.get("args", {})
-    args = json.loads(args) if isinstance(args, str) else args
     others = {f"kmeans.{name}": value for name, value in settings.items() if name != "args"}
-    return {**others, **{f"kmeans.args.{name}": value for name, value in args.items()}}
+    return {**others, **{f"kmeans.args.{name}": value for name, value in engine_arguments(settings).items()}}
+
+
+def engine_arguments(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of the engine among settings of k-means, where they are a mapping or its JSON text."""
+    arguments = settings.get("args", {})
+    decoded: Mapping[str, Any] = json.loads(arguments) if isinstance(arguments, str) else arguments
+    return decoded

@@ -209,12 +209,12 @@ def _take_facts(folder: Path, store: Store) -> None:
     """
     for file in (file for file in list_contents(folder, "facts") if file.suffix == ".csv"):
         target = store.folder / file.relative_to(folder)
-        content, made_from = require_file(folder, file), read_note(folder, file).made_from or UNKNOWN
-        known = read_file(store.folder, target)
-        if known is None:
-            write_table(store.folder, target, content, made_from)
+        made_from = read_note(folder, file).made_from or UNKNOWN
+        if not has_file(store.folder, target):
+            write_table(store.folder, target, require_file(folder, file), made_from)
         elif made_from == (read_note(store.folder, target).made_from or UNKNOWN) == UNKNOWN:
-            write_table(store.folder, target, _with_datasets(known, content))
+            known = require_file(store.folder, target)
+            write_table(store.folder, target, _with_datasets(known, require_file(folder, file)))
 
 
 def _with_datasets(known: bytes, other: bytes) -> bytes:
