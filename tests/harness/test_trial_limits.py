@@ -18,20 +18,26 @@ from clusters import computed
 from kmdr.base import limits
 from kmdr.base.errors import UserError
 from kmdr.base.limits import Begun, Limit, can_measure_memory, kill_tree, memory_of, parse_size, process_tree
+from kmdr.base.outside import _imported
 from kmdr.base.signals import Interrupted, is_interrupt
+from kmdr.cli.arguments import COMMANDS
 from kmdr.cli.jobs import run_jobs
 from kmdr.datasets import open_prepared, prepare
 from kmdr.harness import runner as module
+from kmdr.harness import verify as verifying
 from kmdr.harness.engines import local
-from kmdr.harness.engines.contract import Answer, call_name, execute, perform_with_limits
+from kmdr.harness.engines.contract import Answer, _children, call_name, execute, perform_with_limits
 from kmdr.harness.engines.local import Late, Lost, Workers
 from kmdr.harness.engines.settings import Runner
 from kmdr.harness.jobs import compose
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.task import Stamp
+from kmdr.harness.verify import folders_by_content, limit_of, rerun, user_limit, verify_sample
 from kmdr.results.reader import read_rows
 from kmdr.results.store import Store
+from kmdr.submissions.accept import accept
+from kmdr.submissions.pack import submit
 
 needs_proc = pytest.mark.skipif(not can_measure_memory(), reason="this system does not state the memory of processes")
 
@@ -254,6 +260,123 @@ def test_limits_are_settings_of_every_runner_and_not_of_a_trial():
         assert limited.experiments == plain.experiments
     with pytest.raises(UserError, match=r"runner\.limit = 3 is not a group"):
         Runner.from_config({"backend": "loky", "n_jobs": 1, "threads": 1, "limit": 3})
+
+
+# -- rows that are rerun ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def submitted(rogue):
+    """Return a folder of rows of one repetition at r = 2, 3 and 5, and a submission of them."""
+    settings = [*SETTINGS[:5], "repeats=1", "r_grid=[2,3,5]", *SETTINGS[-2:]]
+    assert run_jobs([compose(*settings, "timing_repeats=1", "runner=sequential", "out=made")]) == 0
+    return rogue / "made", submit(rogue / "made", rogue / "submitted", "mine")
+
+
+TRUST = ["reducer=rogue.Rogue"]
+STOPPED = {
+    3: ("sleep", "stopped: it took more than 4 s; raise SECONDS to allow more"),
+    5: ("eat", "stopped: it took more than 150M of memory; raise MEMORY to allow more"),
+}
+
+
+@needs_proc
+@pytest.mark.slow
+def test_a_row_whose_rerun_never_ends_or_takes_all_memory_is_stopped_and_is_not_verified(
+    submitted, monkeypatch, capsys
+):
+    made, submission = submitted
+    reasons = [reason for _, reason in STOPPED.values()]
+    monkeypatch.setenv("ROGUE", " ".join(f"{r}:{how}" for r, (how, _) in STOPPED.items()))
+    given = user_limit(4, 150 << 20)
+    assert verify_sample(made, 10, 0, TRUST, given) == 1
+    output = capsys.readouterr()
+    assert output.out.count("not verified: custom: rogue.Rogue") == 2
+    assert [reason for reason in reasons if reason not in output.out] == []
+    assert "2 of 3 rows were not verified: their trials were stopped or ended early" in output.err
+    card, comparisons = accept(submission, made / "none", 10, 0, TRUST, given=given)
+    outcomes = {int(comparison.row["r"]): (comparison.outcome, comparison.detail) for comparison in comparisons}
+    assert outcomes == {2: ("exact", ""), **{r: ("not verified", reason) for r, (_, reason) in STOPPED.items()}}
+    assert card["verification"]["status"] == "as reported"
+    assert card["verification"]["reason"] in [f"{reason}; and 1 more" for reason in reasons]
+    assert not _children
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "outcome", "detail"),
+    [
+        ("exit", "not verified", "its worker ended with exit status 3, 3 times"),
+        ("panic", "different", "PanicException: called Option::unwrap() on a None value"),
+    ],
+)
+def test_a_row_whose_rerun_ends_its_process_is_not_verified_and_one_that_fails_is_different(
+    how, outcome, detail, submitted, monkeypatch
+):
+    monkeypatch.setenv("ROGUE", f"3:{how}")
+    rows = [row for row in read_rows(submitted[0] / "rows.csv") if row["r"] == "3"]
+    (comparison,) = rerun(rows, submitted[0], folders_by_content(rows), TRUST, user_limit(None, None))
+    assert comparison[1:] == (outcome, detail)
+
+
+@pytest.mark.slow
+def test_a_module_whose_import_never_ends_stops_no_command(submitted):
+    """Also the import of a class that the command trusts is done in the process that has limits."""
+    made, _ = submitted
+    sys.modules.pop("rogue", None)
+    _imported.cache_clear()
+    (made.parent / "rogue.py").write_text(f"import time\ntime.sleep(10**6)\n{ROGUE}")
+    rows = read_rows(made / "rows.csv")[:1]
+    (comparison,) = rerun(rows, made, folders_by_content(rows), TRUST, user_limit(1, None))
+    assert comparison[1:] == ("not verified", "stopped: it took more than 1 s; raise SECONDS to allow more")
+    assert "rogue" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"),
+    [
+        (("0.1", "0.2", "0.3", "0.4"), 60),
+        (("1", "1", "1", "0"), 60),
+        (("1", "1", "1", "0.05"), 120),
+        (("0", "100", "0", "0"), 2000 // 60 * 60 + 60),
+        (("0", "180", "0", "0"), 3600),
+        (("1e300", "1e300", "1e400", "0"), 3600),
+        (("", "1", "1", "1"), 600),
+        (("", "", "", ""), 600),
+        (("", "0", "50", "0"), 1020),
+    ],
+)
+def test_the_limits_of_a_row_follow_from_its_times_unless_they_are_given(times, seconds):
+    names = ("prepare_seconds", "reduce_seconds", "cluster_seconds", "score_seconds")
+    row = dict(zip(names, times, strict=True))
+    memory = 4 << 30 if can_measure_memory() else None
+    assert (limit_of(row).seconds, limit_of(row).memory) == (seconds, memory)
+    assert limit_of(row, Limit(seconds=7.5)) == Limit(7.5, memory)
+    assert limit_of(row, Limit(memory=1000)) == Limit(seconds, 1000)
+
+
+def test_a_memory_that_cannot_be_measured_is_no_default_and_is_refused(monkeypatch):
+    row = dict.fromkeys(("prepare_seconds", "reduce_seconds", "cluster_seconds", "score_seconds"), "1")
+    monkeypatch.setattr(verifying, "can_measure_memory", lambda: False)
+    assert limit_of(row).memory is None
+    with pytest.raises(UserError, match="MEMORY needs /proc"):
+        user_limit(None, 1 << 30)
+
+
+@pytest.mark.parametrize("command", ["verify", "accept"])
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("SECONDS=0", "SECONDS = '0' is not a positive number"),
+        ("SECONDS=inf", "SECONDS = 'inf' is not a positive number"),
+        ("MEMORY=0", "MEMORY = '0' is not a size; give bytes, or e.g. 500M or 2G"),
+        ("MEMORY=much", "MEMORY = 'much' is not a size"),
+    ],
+)
+def test_a_limit_of_a_rerun_that_is_none_is_refused(command, argument, sentence):
+    with pytest.raises(UserError) as raised:
+        COMMANDS[command](["name", argument])
+    assert sentence in str(raised.value)
 
 
 # -- one r at a time -------------------------------------------------------------------------------------------------

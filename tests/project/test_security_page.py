@@ -60,7 +60,10 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
         "submissions::third_party_code_is_as_reported_unless_the_command_names_it",
         "untrusted_code::no_command_imports_what_a_folder_names",
     ),
-    "rerunning rows takes the time": ADVICE,
+    "a row whose rerun takes more": (
+        "trial_limits::a_row_whose_rerun_never_ends_or_takes_all_memory_is_stopped_and_is_not_verified",
+    ),
+    "preparing data has no limit": ADVICE,
     "the page has a content security policy": (
         "html::the_page_loads_nothing_and_links_only_the_papers_and_its_own_files",
         "browser::no_request_leaves_the_page",

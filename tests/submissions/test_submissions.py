@@ -226,7 +226,7 @@ def test_other_code_is_refused_also_if_it_is_called_a_plugin_of_a_built_in_metho
 def test_third_party_code_is_as_reported_unless_the_command_names_it(results, tmp_path, monkeypatch):
     folder = submit(results[1], tmp_path / "submitted", "truncated", method="Truncated SVD")
     ran = []
-    monkeypatch.setattr(verifying, "run", lambda *arguments, **options: ran.append(1))
+    monkeypatch.setattr(verifying, "attempt", lambda *arguments, **options: ran.append(1))
     check = accepted(folder)
     assert (check["status"], check["drawn"]) == ("as reported", 0)
     assert f"reducer={SVD} is third-party code" in check["reason"]

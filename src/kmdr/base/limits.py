@@ -42,11 +42,14 @@ class Limit:
         files and shared memory do not count.
     until : float
         Seconds since the epoch after which everything is stopped.
+    names : tuple of str
+        The names by which the user sets seconds and memory, for messages.
     """
 
     seconds: float | None = None
     memory: int | None = None
     until: float = math.inf
+    names: tuple[str, str] = ("runner.limit.seconds", "runner.limit.memory")
 
     def __bool__(self) -> bool:
         return self.limits_trials or self.until != math.inf
@@ -66,10 +69,10 @@ class Limit:
         ``since`` is when it began, as `time.monotonic` states it, and ``memory`` what its process had by then.
         """
         if self.seconds is not None and time.monotonic() - since > self.seconds:
-            return f"stopped: it took more than {self.seconds:g} s; raise runner.limit.seconds to allow more"
+            return f"stopped: it took more than {self.seconds:g} s; raise {self.names[0]} to allow more"
         if self.memory is not None and memory_of(pid) - memory > self.memory:
             size = size_text(self.memory)
-            return f"stopped: it took more than {size} of memory; raise runner.limit.memory to allow more"
+            return f"stopped: it took more than {size} of memory; raise {self.names[1]} to allow more"
         return ""
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.limits import parse_size
 from kmdr.base.paths import RESULTS
 from kmdr.base.signals import nothing_to_lose
 
@@ -140,6 +141,16 @@ def _positive_number(name: str) -> Callable[[str], float]:
     return check
 
 
+def _size(name: str) -> Callable[[str], int]:
+    def check(text: str) -> int:
+        size = parse_size(text)
+        if not size:
+            raise UserError(f"{name} = {shown(text)} is not a size; give bytes, or e.g. 500M or 2G")
+        return size
+
+    return check
+
+
 def _out(default: str) -> Argument:
     return _argument("--out", type=_folder, default=_folder(default), metavar="DIR", help=f"results folder ({default})")
 
@@ -156,6 +167,12 @@ _TRUST = _argument(
     "--trust", action="append", default=[], metavar="SETTING",
     help="import this class, named by the folder: reducer=package.Class or kmeans.engine=package.Class; may be "
          "repeated",
+)  # fmt: skip
+_LIMITS = (
+    _argument("--seconds", type=_positive_number("SECONDS"), metavar="N",
+              help="stop a row that takes longer; by default 20 times what it states, from 1 min to 1 h"),
+    _argument("--memory", type=_size("MEMORY"), metavar="SIZE",
+              help="stop a row that takes more memory, e.g. 500M (4G)"),
 )  # fmt: skip
 _SUBMITTED = "results/submitted"
 
@@ -310,6 +327,7 @@ COMMANDS = {
                 _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
                 _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
                 _TRUST,
+                *_LIMITS,
             ),
             "Rows of classes that the folder names and --trust does not are skipped.",
         ),
@@ -341,6 +359,7 @@ COMMANDS = {
                 _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
                 _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
                 _TRUST,
+                *_LIMITS,
                 _argument("--again", action="store_true", help="check a submission again whose card has an outcome"),
             ),
             "The status is verified (digit by digit), consistent (within tolerance on another CPU) or as reported.",

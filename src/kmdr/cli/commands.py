@@ -122,15 +122,18 @@ def reference(papers: Sequence[str], out: Path, seed: int) -> int:
     return status
 
 
-def verify(folder: Path, rows: int, seed: int | None, trust: Sequence[str]) -> int:
+def verify(
+    folder: Path, rows: int, seed: int | None, trust: Sequence[str], seconds: float | None, memory: int | None
+) -> int:
     """Rerun a random sample of rows and compare them digit by digit.
 
     Classes that the folder names are not imported unless ``trust`` names them, as ``reducer=package.Class`` or
     ``kmeans.engine=package.Class``. They run with the arguments that the folder states.
     """
-    from kmdr.harness.verify import verify_sample
+    from kmdr.harness.verify import user_limit, verify_sample
 
-    return verify_sample(folder, rows, random.randrange(2**32) if seed is None else seed, trust)
+    given = user_limit(seconds, memory)
+    return verify_sample(folder, rows, random.randrange(2**32) if seed is None else seed, trust, given)
 
 
 def shard(arguments: Sequence[str]) -> int:

@@ -14,9 +14,16 @@ objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
 * *different*: everything else, and a trial that fails.
 * *skipped*: its dataset is not available here with the content that the row names. Never counts as passed.
 * *not verified*: its reducer or engine is third-party code: neither built in, nor an installed plugin, nor named by
-  ``--trust``. A folder of results cannot make kmdr import such code. Never counts as passed.
+  ``--trust``. A folder of results cannot make kmdr import such code. Or its trial exceeded a limit and was stopped, or
+  ended its process. Never counts as passed.
+
+Limits
+------
+Each row is rerun in a process that is killed if it exceeds the limits of `limit_of`, which follow from the seconds that
+the row states unless the user gives others.
 """
 
+import math
 import random
 import re
 import shlex
@@ -24,6 +31,7 @@ import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -33,18 +41,20 @@ import numpy as np
 
 from kmdr import datasets, reducers
 from kmdr.base.errors import UserError, shown
+from kmdr.base.limits import UNLIMITED, Limit, can_measure_memory
 from kmdr.base.outside import allow
 from kmdr.base.paths import CONF
 from kmdr.base.provenance import code_version
 from kmdr.base.provenance import environment as this_environment
 from kmdr.base.text import aligned, canonical, counted, single_line, tell
-from kmdr.base.threads import pinned
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task, data_of
 from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
+from kmdr.harness.engines.contract import Answer, attempt, end_children
+from kmdr.harness.engines.local import Lost
 from kmdr.harness.progress import Progress
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Stamp
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file
 from kmdr.results.manifests import described, local_paths
@@ -55,6 +65,12 @@ from kmdr.results.table import rows_file
 OUTCOMES = ("exact", "within tolerance", "another path", "different", "skipped", "not verified")
 # Settings that take an import path.
 _TRUSTED = ("reducer", "kmeans.engine")
+_THIRD_PARTY = "third-party code: "
+# The seconds that a rerun may take: a multiple of the stated ones, at least a minute, or ten if a time is not stated,
+# and at most an hour, whatever a stranger's row states. Its memory: 16 times the largest dense matrix not mapped.
+_MULTIPLE, _LEAST_SECONDS, _LEAST_UNSTATED, _MOST_SECONDS = 20, 60, 600, 3600
+_MEMORY = 4 << 30
+_TIMES = ("prepare_seconds", "reduce_seconds", "cluster_seconds", "score_seconds")
 
 
 class Comparison(NamedTuple):
@@ -134,14 +150,40 @@ def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> 
     )  # fmt: skip
 
 
+def user_limit(seconds: float | None, memory: int | None) -> Limit:
+    """Return the limit that a user gives by SECONDS and MEMORY (bytes); None is the default of `limit_of`."""
+    if memory is not None and not can_measure_memory():
+        raise UserError("MEMORY needs /proc, which Linux has; remove it, or give SECONDS")
+    return Limit(seconds, memory, names=("SECONDS", "MEMORY"))
+
+
+def limit_of(row: Mapping[str, str], given: Limit = UNLIMITED) -> Limit:
+    """Return the limit of rerunning a row.
+
+    Parameters
+    ----------
+    row : mapping
+        Its times set the default of the seconds: 20 times their sum in whole minutes, from 1 min, or 10 min if one of
+        them is empty, to 1 h. The default of the memory is 4 GiB, where this system can measure it.
+    given : Limit
+        Takes the place of the defaults where it limits anything.
+    """
+    stated = [float(row[name]) for name in _TIMES if row[name]]
+    least = _LEAST_SECONDS if len(stated) == len(_TIMES) else _LEAST_UNSTATED
+    minutes = math.ceil(min(_MULTIPLE * sum(stated), _MOST_SECONDS) / 60)
+    memory = _MEMORY if can_measure_memory() else None
+    return replace(given, seconds=given.seconds or max(least, 60 * minutes), memory=given.memory or memory)
+
+
 def verify(
     row: Mapping[str, str],
     reference: Path,
     folders: Mapping[str, Path],
     environment: Mapping[str, Any],
     trusted: Collection[str] = (),
+    given: Limit = UNLIMITED,
 ) -> Comparison:
-    """Rerun the trial of one row.
+    """Rerun the trial of one row, within the limits of `limit_of`.
 
     ``reference`` is the folder of results that the row comes from; it is only read. ``folders`` are the prepared
     datasets by content hash, ``environment`` is the manifest of this environment, and ``trusted`` names third-party
@@ -150,7 +192,7 @@ def verify(
     config = config_of(row) if row["engine"] else _described(reference, "configs", row["config_hash"])
     if foreign := [setting for setting in third_party(config) if setting not in trusted]:
         remedy = " ".join(f"--trust {shlex.quote(setting)}" for setting in foreign)
-        return Comparison(row, "not verified", f"third-party code: {', '.join(foreign)}; {remedy} runs it")
+        return Comparison(row, "not verified", f"{_THIRD_PARTY}{', '.join(foreign)}; {remedy} runs it")
     if row["data_sha256"] not in folders:
         name, options = data_of(row["dataset"], row.get("options", ""))
         path = {**options, **next(iter(local_paths(reference, row["data_sha256"])), {})}.get("path")
@@ -159,15 +201,18 @@ def verify(
         return Comparison(row, "skipped", f"{row['dataset']} with content {content}… is not available; {remedy}")
     try:
         task, data = rebuild(row, config, folders[row["data_sha256"]]), open_prepared(folders[row["data_sha256"]])
-        reducers.make_allowed(task.reducer, config["params"])
+        if "." not in task.reducer:  # the import of third-party code may never end; its process does it
+            reducers.make_allowed(task.reducer, config["params"])
     except (UserError, TypeError, ValueError) as error:  # settings that no run takes
         return Comparison(row, "different", f"its settings are refused: {error}")
     stamp = Stamp(1, int(row["threads"]), "", "")
     if false := _false_sizes(row, data):
         return Comparison(row, "different", false)
-    with pinned(stamp.threads):
-        (again,) = run(task, data, stamp, timed=False)
-    theirs = _described(reference, "environments", row["env_hash"])
+    answer = attempt(task, stamp, limit_of(row, given), timed=False)
+    if not isinstance(answer, Answer):
+        reason = answer.reason if isinstance(answer, Lost) else "stopped"
+        return Comparison(row, "not verified", reason)
+    theirs, (again,) = _described(reference, "environments", row["env_hash"]), answer.rows
     return Comparison(row, *compare(row, again, platform_of(theirs) == platform_of(environment)))
 
 
@@ -196,7 +241,9 @@ def version_note(version: str) -> str:
     return "" if known else "made by a commit that is not part of this checkout's history"
 
 
-def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> tuple[list[Comparison], list[str]]:
+def _rerun(
+    reference: Path, size: int, seed: int, trusted: Collection[str], given: Limit
+) -> tuple[list[Comparison], list[str]]:
     """Return the comparisons of a sample of a folder's rows, and sentences on its refused rows."""
     table = rows_file(reference)
     if not has_file(reference, table):
@@ -211,7 +258,7 @@ def _rerun(reference: Path, size: int, seed: int, trusted: Collection[str]) -> t
     folders = folders_by_content(drawn, reference)
     missing = sum(row["data_sha256"] not in folders for row in drawn)
     drawn += islice(_available(further, reference, folders), missing)
-    return rerun(drawn, reference, folders, trusted), check.sentences(table)
+    return rerun(drawn, reference, folders, trusted, given), check.sentences(table)
 
 
 def _available(
@@ -229,15 +276,22 @@ def _available(
 
 
 def rerun(
-    rows: Sequence[Mapping[str, str]], reference: Path, folders: Mapping[str, Path], trusted: Collection[str]
+    rows: Sequence[Mapping[str, str]],
+    reference: Path,
+    folders: Mapping[str, Path],
+    trusted: Collection[str],
+    given: Limit,
 ) -> list[Comparison]:
     """Rerun the trials of some rows as `verify` does, with a progress bar."""
     here = this_environment()
     comparisons = []
-    with Progress(len(rows), float(len(rows))) as progress:
-        for row in rows:
-            comparisons.append(verify(row, reference, folders, here, trusted))
-            progress.advance([], 1.0)
+    try:
+        with Progress(len(rows), float(len(rows))) as progress:
+            for row in rows:
+                comparisons.append(verify(row, reference, folders, here, trusted, given))
+                progress.advance([], 1.0)
+    finally:
+        end_children()
     return comparisons
 
 
@@ -252,13 +306,16 @@ def print_outcomes(comparisons: Sequence[Comparison], column: str) -> None:
     print(*aligned([(column, *OUTCOMES), *lines, ("all", *(str(totals[outcome]) for outcome in OUTCOMES))]), sep="\n")
 
 
-def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str] = ()) -> int:
+def verify_sample(
+    reference: Path, size: int, seed: int, trusted: Collection[str] = (), given: Limit = UNLIMITED
+) -> int:
     """Rerun a random sample of a folder's rows, print the outcomes, and return the exit status.
 
     Each row whose data are not available is followed by another whose data are, if there is one. The status is 0 if
-    some rows were compared, none is different and none is refused, else 1. ``trusted`` is as for `verify`.
+    some rows were compared, none is different, stopped or refused, else 1. ``trusted`` and ``given`` are as for
+    `verify`.
     """
-    comparisons, refused = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)))
+    comparisons, refused = _rerun(reference, size, seed, frozenset(map(check_trust, trusted)), given)
     totals = Counter(comparison.outcome for comparison in comparisons)
     print_outcomes(comparisons, "study")
     for row, outcome, detail in comparisons:
@@ -268,13 +325,16 @@ def verify_sample(reference: Path, size: int, seed: int, trusted: Collection[str
     for version in sorted({comparison.row["code_version"] for comparison in comparisons}):
         print("; ".join(filter(None, (f"rows of {version}, checked with {code_version()}", version_note(version)))))
     print(f"{counted(len(comparisons), 'row')} drawn with seed {seed}")
-    foreign = totals["not verified"]
-    compared = len(comparisons) - totals["skipped"] - foreign
+    foreign = sum(comparison.detail.startswith(_THIRD_PARTY) for comparison in comparisons)
+    stopped = totals["not verified"] - foreign
+    compared = len(comparisons) - totals["skipped"] - totals["not verified"]
     if foreign:
         tell(f"kmdr: {foreign} of {len(comparisons)} rows were not verified: third-party code")
+    if stopped:
+        tell(f"kmdr: {stopped} of {len(comparisons)} rows were not verified: their trials were stopped or ended early")
     if not compared:
         missing = "; 'kmdr data status' says which data are missing" if totals["skipped"] else ""
         tell(f"kmdr: no row could be compared{missing}")
     for sentence in refused:
         tell(f"kmdr: not confirmed: {sentence}")
-    return int(totals["different"] > 0 or bool(refused) or not compared)
+    return int(totals["different"] > 0 or stopped > 0 or bool(refused) or not compared)

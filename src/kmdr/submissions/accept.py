@@ -9,8 +9,8 @@ Status
 * *consistent*: every row that was drawn was rerun on another CPU or with other libraries, and agrees by the rule of
   `kmdr.harness.verify`: F within a millionth of itself and the rest the same. At most a tenth of the rows may have
   taken another path of Lloyd's method, with F within 1 %.
-* *as reported*: a row could not be rerun, because its method, plugin, package or data are not available here, or too
-  many rows took another path. The card states the reason.
+* *as reported*: a row could not be rerun, because its method, plugin, package or data are not available here, or its
+  trial exceeded the limits and was stopped, or too many rows took another path. The card states the reason.
 
 A submission is refused if a rerun row has other numbers, if labels do not give the scores of their row, or if rows of
 kmdr's own methods were computed by other code than the current one: numbers of changed code say nothing about the
@@ -29,13 +29,23 @@ from numpy.typing import NDArray
 from kmdr import datasets, reducers
 from kmdr.base.errors import UserError, shown
 from kmdr.base.files import DamagedError
+from kmdr.base.limits import UNLIMITED, Limit
 from kmdr.base.provenance import code_version
 from kmdr.base.text import announce, counted, single_line, tell
 from kmdr.clustering import engines
 from kmdr.config.task import code_of, data_of, has_labelings, methods_from
 from kmdr.datasets import registry
 from kmdr.harness.rescore import scaled, scores_of_labels
-from kmdr.harness.verify import Comparison, check_trust, folders_by_content, print_outcomes, rerun, sample, third_party
+from kmdr.harness.verify import (
+    Comparison,
+    check_trust,
+    folders_by_content,
+    print_outcomes,
+    rerun,
+    sample,
+    third_party,
+    user_limit,
+)
 from kmdr.results.check import faults
 from kmdr.results.compare import compare
 from kmdr.results.folder import write_file
@@ -211,6 +221,7 @@ def accept(
     seed: int,
     trust: Collection[str] = (),
     *,
+    given: Limit = UNLIMITED,
     again: bool = False,
 ) -> tuple[Card, list[Comparison]]:
     """Check a submission; return its card with the outcome, which is not yet written, and the rows that were rerun.
@@ -225,6 +236,8 @@ def accept(
         Of the sample of rows.
     trust : collection of str
         As for ``kmdr verify``.
+    given : Limit
+        Of each row, in the place of the defaults of `kmdr.harness.verify.limit_of`.
     again : bool
         Whether a card that has an outcome is checked again.
 
@@ -257,7 +270,7 @@ def accept(
     kept = {id(row) for row in labels}
     _refuse_false_sizes([*drawn, *labels])
     folders = folders_by_content([*drawn, *labels])
-    comparisons = rerun(drawn, folder, folders, trusted)
+    comparisons = rerun(drawn, folder, folders, trusted, given)
     for comparison in comparisons:
         if comparison.outcome == "different":
             raise UserError(f"{_trial_name(comparison.row)}, has other numbers here: {single_line(comparison.detail)}")
@@ -288,13 +301,23 @@ def find(name: str, out: Path) -> Path:
     return inside if inside.is_dir() or not Path(name).is_dir() else Path(name)
 
 
-def run(name: str, out: Path, reference: Path, rows: int, seed: int | None, trust: Sequence[str], again: bool) -> None:
+def run(
+    name: str,
+    out: Path,
+    reference: Path,
+    rows: int,
+    seed: int | None,
+    trust: Sequence[str],
+    seconds: float | None,
+    memory: int | None,
+    again: bool,
+) -> None:
     """Check a submission, write the outcome to its card, and print it."""
-    folder = find(name, out)
+    given, folder = user_limit(seconds, memory), find(name, out)
     if not reference.is_dir():
         tell(f"kmdr: there is no folder {reference}, so the rows are not compared with it")
     seed = secrets.randbelow(2**32) if seed is None else seed
-    card, comparisons = accept(folder, reference, rows, seed, trust, again=again)
+    card, comparisons = accept(folder, reference, rows, seed, trust, given=given, again=again)
     write_file(folder, CARD, card_bytes(card))
     outcome = card[VERIFICATION]
     if comparisons:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -92,8 +92,8 @@ def _data(folder: str, data_sha256: str, verify: str) -> Dataset:
 _pin_once = cache(pin)
 
 
-def execute(task: Task, stamp: Stamp) -> Answer:
-    """Run one task of the driver, which is trusted, on the data in its folder."""
+def execute(task: Task, stamp: Stamp, *, timed: bool = True) -> Answer:
+    """Run one task of the driver, which is trusted, on the data in its folder; ``timed`` is as for `run`."""
     allow(task.reducer, task.protocol.engine)
     _pin_once(stamp.threads)
     try:
@@ -103,7 +103,7 @@ def execute(task: Task, stamp: Stamp) -> Answer:
                 f"{task.folder} has other data than when this run began; another command prepared {task.dataset} "
                 "again, so run the same command again"
             )
-        return Answer(run(task, data, stamp))
+        return Answer(run(task, data, stamp, timed=timed))
     except UserError as error:  # damaged or changed data: the other tasks continue
         return Answer(failed(task, stamp, str(error)))
 
@@ -184,24 +184,35 @@ def _united(whole: _Divided) -> Answer | Late:
     return Answer([row for answer in answers for row in answer.rows], environment)
 
 
-# The process that does the calls of this one, by its limits and threads.
-_children: dict[tuple[Limit, int], Workers] = {}
+# The process that does the calls of this one, by its limits and threads, and by whether they are timed.
+_children: dict[tuple[Limit, int, bool], Workers] = {}
 
 
-def execute_within(task: Task, stamp: Stamp, limit: Limit) -> Answer | Late:
+def attempt(task: Task, stamp: Stamp, limit: Limit, *, timed: bool = True) -> Answer | Lost | Late:
     """Run a task as `execute` does; with limits, in a process of its own that is killed if a trial exceeds them."""
     if not limit:
-        return execute(task, stamp)
-    key = (limit, stamp.threads)
+        return execute(task, stamp, timed=timed)
+    key = (limit, stamp.threads, timed)
     if key not in _children:
-        while _children:
-            _children.popitem()[1].__exit__()
-        _children[key] = Workers(execute, stamp.threads, tell, limit=limit)
+        end_children()
+        _children[key] = Workers(partial(execute, timed=timed), stamp.threads, tell, limit=limit)
 
     def perform(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         yield from _children[key].run(calls, 1, call_name)
 
     ((_, answer),) = perform_with_limits(perform)([(task, stamp)])
+    return answer
+
+
+def end_children() -> None:
+    """End the processes of `attempt`, which otherwise serve later calls, and end when idle."""
+    while _children:
+        _children.popitem()[1].__exit__()
+
+
+def execute_within(task: Task, stamp: Stamp, limit: Limit) -> Answer | Late:
+    """Run a task as `attempt` does, with failed rows for a trial that exceeds a limit."""
+    answer = attempt(task, stamp, limit)
     return Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
 
 
