@@ -633,6 +633,29 @@ def hdf5_sparse(folder, A, y, packing):
     return {"path": folder / "points.h5"}
 
 
+def cell_ranger(folder, A, y, packing, group, features):
+    """Write features times cells, one column per cell, whose parts are those of the rows of A."""
+    with h5py.File(folder / "points.h5", "w") as file:
+        counts = file.create_group(group)
+        for part in ("data", "indices", "indptr"):
+            stored(counts, part, getattr(A, part), packing)
+        counts["shape"] = np.array(A.shape[::-1], "i4")
+        counts["barcodes"] = np.array([f"AACG{i}-1" for i in range(A.shape[0])], "S18")
+        counts[features] = np.array([f"ENSG{i:011}" for i in range(A.shape[1])], "S15")
+        stored(file, "y", y, packing)
+    return {"path": folder / "points.h5"}
+
+
+@form(containers="csr", packings=HDF5, layouts=("unsorted", "zeros", "int64", "big-endian"))
+def cell_ranger_3(folder, A, y, packing):
+    return cell_ranger(folder, A, y, packing, "matrix", "features/id")
+
+
+@form(containers="csr", packings=HDF5, layouts=("unsorted", "zeros", "int64", "big-endian"))
+def cell_ranger_2(folder, A, y, packing):
+    return cell_ranger(folder, A, y, packing, "GRCh38", "genes") | {"matrix": "GRCh38"}
+
+
 # --- Parquet and Zarr
 
 

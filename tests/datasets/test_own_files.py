@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 import warnings
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -572,6 +573,62 @@ def test_h5ad_is_what_was_written(layout):
     with pytest.raises(UserError, match="missing at row 1"):
         formats.read(name, label="gap")
     assert formats.read(annotated("b.h5ad", layout, old=True), label="kind")[1].tolist() == CODED
+
+
+def counts_of_cells(name, **changes):
+    """Write a file of Cell Ranger: two features of three cells, whose counts are those of CELLS, or changed parts."""
+    parts = {
+        "data": [5, 1, 7], "indices": [0, 1, 1], "indptr": [0, 2, 2, 3], "shape": [2, 3],
+        "barcodes": ["AA-1", "AC-1", "AG-1"], "features/id": ["ENSG1", "ENSG2"],
+    }  # fmt: skip
+    with h5py.File(name, "w") as file:
+        for part, values in (parts | changes).items():
+            file[f"matrix/{part}"] = values
+    return name
+
+
+CELLS = [[5, 1], [0, 0], [0, 7]]
+
+
+def test_a_file_of_cell_ranger_has_the_cells_as_points_and_is_not_changed():
+    name = counts_of_cells("filtered.h5")
+    before = Path(name).read_bytes()
+    content = formats.look(FileOptions(name))
+    assert content.A.format == "csr"
+    assert content.A.toarray().tolist() == CELLS
+    assert (content.features, content.labels) == (("ENSG1", "ENSG2"), None)
+    assert content.form == "HDF5, 10x Genomics, cells of 'matrix'"
+    with pytest.raises(ValueError, match="read-only"):
+        content.A.data[0] = 3
+    assert Path(name).read_bytes() == before
+    unsorted = counts_of_cells("unsorted.h5", data=[1, 5, 7], indices=[1, 0, 1])
+    assert formats.read(unsorted)[0].toarray().tolist() == CELLS
+    assert formats.read(name, columns=["ENSG2"])[0].toarray().tolist() == [[1], [0], [7]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"indices": [0, 2, 1]}, r"a\.h5: the parts of a sparse matrix are inconsistent: indices must be < 2"),
+        ({"indices": [0, -1, 1]}, r"a\.h5: the parts of a sparse matrix are inconsistent: indices must be >= 0"),
+        ({"indices": [1, 1, 1]}, r"matrix of a\.h5 has 1 entries of a cell and a feature that have one already"),
+        ({"indices": [0, 1]}, r"a\.h5"),
+        ({"indptr": [0, 2, 3]}, r"a\.h5.*index pointer"),
+        ({"indptr": [0, 2, 1, 3]}, r"a\.h5: the parts of a sparse matrix are inconsistent: indptr must be"),
+        ({"indptr": [0, 2, 2, 900]}, r"a\.h5"),
+        ({"shape": [3, 2]}, r"a\.h5.*index pointer"),
+        ({"shape": [2]}, r"a\.h5"),
+        ({"shape": [1, 3]}, r"a\.h5: the parts of a sparse matrix are inconsistent: indices must be < 1"),
+        ({"shape": [4, 3]}, r"has the shape 4 features x 3 cells, but features/id has the shape \(2,\)"),
+        ({"shape": [10**12, 3]}, r"claims the shape 1000000000000 x 3"),
+        ({"barcodes": ["AA-1"]}, r"has the shape 2 features x 3 cells, but barcodes has the shape \(1,\)"),
+        ({"data": ["a", "b", "c"]}, r"a\.h5"),
+    ],
+)
+def test_a_damaged_file_of_cell_ranger_is_refused_in_a_sentence(changes, said):
+    with pytest.raises(UserError, match=said) as raised:
+        formats.read(counts_of_cells("a.h5", **changes))
+    assert "\n" not in str(raised.value)
 
 
 def test_hdf5_reads_nothing_of_other_files_and_nothing_too_large():

@@ -1,4 +1,6 @@
-"""Read HDF5, AnnData's h5ad and MATLAB 7.3: dense arrays, sparse matrices as groups of their parts, columns of ``obs``.
+"""Read HDF5, AnnData's h5ad, Cell Ranger's h5 and MATLAB 7.3.
+
+There are dense arrays, sparse matrices as groups of their parts, and columns of ``obs``.
 
 Only the file itself is read: links to other files, and arrays stored in other files, are refused.
 """
@@ -17,6 +19,7 @@ from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats import arrays
 from kmdr.datasets.formats.arrays import pick, pick_classes
 from kmdr.datasets.formats.common import Content, afford, afford_shape, import_extra, reading
+from kmdr.datasets.validation import csr
 
 _PARTS = {"data", "indices", "indptr"}
 # Attributes with layout and shape of a sparse group, in AnnData's files and in older ones.
@@ -26,7 +29,8 @@ _LAYOUTS, _SHAPES = ("encoding-type", "h5sparse_format"), ("shape", "h5sparse_sh
 def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
     """Read a matrix and labels of an HDF5 file. The matrix may lie in a group, as ``layers/counts``.
 
-    In an h5ad file the matrix is ``X`` and the labels are a column of ``obs``.
+    In an h5ad file the matrix is ``X`` and the labels are a column of ``obs``. In a file of 10x Genomics the matrix is
+    the group ``matrix``, or of Cell Ranger 2 the group with the name of the genome, and the points are its cells.
     """
     matrix, label = options.matrix, options.label
     h5py = import_extra("h5py", "hdf5", path)
@@ -37,8 +41,14 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
             raise UserError(
                 f"{path.name} has no matrix X; set dataset.matrix=… to another ({', '.join(others) or 'none'})"
             )
-        points = matrix if matrix and _inside(path, file, matrix) is not None else pick(path, list(file), matrix)
+        is_cells = _is_cells(_inside(path, file, matrix or "matrix"))
+        given = matrix or "matrix" * is_cells
+        points = given if given and _inside(path, file, given) is not None else pick(path, list(file), matrix)
         A, claimed = _matrix(path, _inside(path, file, points), points, limit)
+        features = None
+        if is_cells:
+            A, features = _cells(path, _inside(path, file, points), points, A)
+            claimed = f"10x Genomics, cells of {points!r}"
         if annotated:
             obs = _inside(path, file, "obs")
             columns = _columns(obs)
@@ -52,7 +62,7 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
             raise unknown(f"array of labels in {path.name}", label, [name for name in file if name != points])
         classes = label or pick_classes(path, list(file), matrix=points)
         labels = _values(path, _inside(path, file, classes), classes) if classes else None
-        return Content(A, labels, None, f"HDF5, {claimed}", f"array {classes!r}")
+        return Content(A, labels, features, f"HDF5, {claimed}", f"array {classes!r}")
 
 
 def _inside(path: Path, file: Any, name: str) -> Any:
@@ -94,13 +104,48 @@ def _matrix(path: Path, node: Any, name: str, limit: float) -> tuple[Any, str]:
     if shape is None:
         raise UserError(f"{name} of {path.name} has the parts of a sparse matrix but no shape; add it")
     n, d = (int(size) for size in shape)
-    layout = next((_text(node.attrs[key]) for key in _LAYOUTS if key in node.attrs), "csr")
+    usual = "csc" if _is_cells(node) else "csr"
+    layout = next((_text(node.attrs[key]) for key in _LAYOUTS if key in node.attrs), usual)
     parts = [_inside(path, node, part) for part in ("data", "indices", "indptr")]
     afford_shape(path, (n, d), limit)
     needed = float(sum(8 * math.prod(part.shape) for part in parts))
     afford(path, f"claims {len(parts[0])} entries in {name}", needed, limit)
     make = scipy.sparse.csc_array if layout.startswith("csc") else scipy.sparse.csr_array
     return make(tuple(part[()] for part in parts), shape=(n, d)), f"sparse matrix {name!r}"
+
+
+def _is_cells(node: Any) -> bool:
+    """Return whether a node is a group as Cell Ranger writes it: features times cells, column by column."""
+    return isinstance(node, Mapping) and set(node) >= {*_PARTS, "shape", "barcodes"}
+
+
+def _cells(path: Path, group: Any, name: str, A: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Return the matrix of a group of Cell Ranger with one row per cell, and the identifiers of its features.
+
+    The order of the entries of a cell is free; a feature that a cell has twice is refused, as counts would be added.
+    """
+    try:
+        cells = csr(A.T)
+    except UserError as error:
+        raise UserError(f"{path.name}: {error}") from error
+    n, d = cells.shape
+    nodes = {"barcodes": n, "features/id" if "features" in group else "genes": d}
+    lists = {part: node for part in nodes if (node := _inside(path, group, part)) is not None}
+    for part, node in lists.items():
+        if node.shape != (nodes[part],):
+            raise UserError(
+                f"{name} of {path.name} has the shape {d} features x {n} cells, but {part} has the shape {node.shape}; "
+                "download it again"
+            )
+    unique = cells.copy()
+    unique.sum_duplicates()
+    if repeated := cells.nnz - unique.nnz:
+        raise UserError(
+            f"{name} of {path.name} has {repeated} entries of a cell and a feature that have one already; download it "
+            "again"
+        )
+    del lists["barcodes"]
+    return cells, next((tuple(map(str, _as_text(node[()]))) for node in lists.values()), None)
 
 
 def _columns(obs: Any) -> list[str]:
