@@ -678,10 +678,10 @@ def parts_of_parquet(folder, A, y, packing):
     return {"path": folder / "parts"}
 
 
-def zarr_group(folder, A, y, version, **settings):
+def zarr_group(folder, A, y, version, store=None, **settings):
     import zarr
 
-    group = zarr.open_group(folder / "points.zarr", mode="w", zarr_format=version)
+    group = zarr.open_group(store or folder / "points.zarr", mode="w", zarr_format=version)
     chunks = (5, 3)
     for name, values in (("X", A), ("y", np.asarray(y))):
         array = group.create_array(
@@ -700,6 +700,16 @@ def zarr_2(folder, A, y, packing):
 @form(needs="zarr", packings=("plain", "packed"))
 def zarr_3(folder, A, y, packing):
     return zarr_group(folder, A, y, 3, **({} if packing == "packed" else {"compressors": None}))
+
+
+@form(needs="zarr", packings=("plain", "packed"))
+def zarr_zip(folder, A, y, packing):
+    import zarr
+
+    store = zarr.storage.ZipStore(folder / "points.zip", mode="w")
+    zarr_group(folder, A, y, 3, store, **({} if packing == "packed" else {"compressors": None}))
+    store.close()
+    return {"path": folder / "points.zip"}
 
 
 # --- folders

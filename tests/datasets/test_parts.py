@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import sys
+import zipfile
 from types import SimpleNamespace
 
 import numpy as np
@@ -310,6 +311,13 @@ def zarr():
     return pytest.importorskip("zarr", reason="the extra 'zarr' is not installed")
 
 
+def zip_store(store, archive, inside, mode="w", compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(archive, mode, compression) as file:
+        for path in sorted(store.rglob("*")):
+            if path.is_file():
+                file.write(path, inside + path.relative_to(store).as_posix())
+
+
 def test_without_zarr_a_store_is_told_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / "zarr.json").write_text("{}")
@@ -343,6 +351,48 @@ def test_a_zarr_store_is_an_array_or_a_group(tmp_path, A, zarr, version, capsys)
     np.save(tmp_path / "y.npy", Y)
     whole = load(tmp_path / "whole.npy", labels=str(tmp_path / "y.npy"))
     assert load(tmp_path / "group.zarr").data_sha256 == whole.data_sha256
+
+
+@pytest.mark.parametrize("inside", ["", "points.zarr/"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_zarr_store_in_a_zip_archive_is_the_same_data_and_is_not_changed(tmp_path, A, zarr, version, inside):
+    store, archive = tmp_path / "points.zarr", tmp_path / "packed.zip"
+    zarr.create_array(store, shape=A.shape, chunks=(7, 2), dtype="f4", zarr_format=version)[...] = A
+    zip_store(store, archive, inside)
+    before = archive.read_bytes()
+    assert load(archive, k=3).data_sha256 == load(store, k=3).data_sha256
+    assert archive.read_bytes() == before
+
+
+def test_a_zarr_store_in_a_damaged_or_ambiguous_archive_is_refused(tmp_path, A, zarr):
+    store, archive = tmp_path / "points.zarr", tmp_path / "packed.zip"
+    zarr.create_array(store, shape=A.shape, chunks=(7, 5), dtype="f4", compressors=None)[...] = A
+    zip_store(store, archive, "")
+    content = bytearray(archive.read_bytes())
+    at = content.index((store / "c" / "0" / "0").read_bytes())
+    content[at] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(UserError, match=r"packed\.zip is not a readable Zarr file: Bad CRC-32"):
+        load(archive, k=3)
+    archive.write_bytes(content[:-30])
+    with pytest.raises(UserError, match=r"packed\.zip"):
+        load(archive, k=3)
+    zip_store(store, archive, "a/")
+    zip_store(store, archive, "b/", "a")
+    with pytest.raises(UserError, match=r"packed\.zip holds several files"):
+        load(archive, k=3)
+    held = json.loads((store / "zarr.json").read_text())
+    held["codecs"] = [{"name": "pickle"}]
+    (store / "zarr.json").write_text(json.dumps(held))
+    zip_store(store, archive, "")
+    with pytest.raises(UserError, match=r"packed\.zip uses the codec pickle, which is not supported"):
+        load(archive, k=3)
+    (store / "c" / "0" / "0").write_bytes(bytes(2 * 10**9 // 8))
+    held["codecs"] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    (store / "zarr.json").write_text(json.dumps(held))
+    zip_store(store, archive, "", compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(UserError, match=r"packed\.zip has a member that unpacks to too much: 0\.25 GB"):
+        load(archive, k=3, max_gb=0.1)
 
 
 def test_what_a_zarr_store_lacks_or_may_not_have_is_told(tmp_path, A, zarr):

@@ -232,7 +232,8 @@ def _reader(path: Path, kind: str) -> Callable[[Path, float, FileOptions], Conte
 
 def _is_archive(path: Path) -> bool:
     *_, before, last = ["", "", *(suffix.lower() for suffix in path.suffixes)]
-    return not path.is_dir() and (last in _ARCHIVES or (before == ".tar" and last in COMPRESSED))
+    archive = not path.is_dir() and (last in _ARCHIVES or (before == ".tar" and last in COMPRESSED))
+    return archive and not zarr.is_store(path)
 
 
 def _look_into(path: Path, options: FileOptions) -> Content:
@@ -326,7 +327,7 @@ def _known_inside(path: Path) -> bool:
 
 
 def _format(path: Path) -> str:
-    if path.is_dir():
+    if path.is_dir() or zarr.is_store(path):
         return folder_kind(path)
     doubtful = path.suffix.lower() in ("", *COMPRESSED, ".txt") or "ubyte" in path.name
     if doubtful and not _known_inside(path) and (sniffed := vectors.sniff(path)):

@@ -1,17 +1,19 @@
-"""Read Zarr stores, an array or a group of arrays, in blocks of rows."""
+"""Read Zarr stores, an array or a group of arrays, in blocks of rows. A store is a folder or a zip archive of one."""
 
 import functools
 import importlib
 import json
 import math
-from collections.abc import Iterator
-from pathlib import Path
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory, unknown
+from kmdr.datasets.acquire.archives import read_members
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.arrays import pick, pick_classes
 from kmdr.datasets.formats.common import Content, afford, import_extra, reading
@@ -26,14 +28,46 @@ _CODECS = {
 }
 
 
-def is_store(folder: Path) -> bool:
-    """Return whether a folder is a Zarr store."""
-    return any((folder / name).is_file() for name in _METADATA)
+def is_store(path: Path) -> bool:
+    """Return whether a folder, or a zip archive, is a Zarr store."""
+    return any((path / name).is_file() for name in _METADATA) or zipped_root(path) is not None
+
+
+def zipped_root(path: Path) -> str | None:
+    """Return the folder of the only Zarr store in a zip archive, empty if it is the archive; None without one."""
+    if path.suffix.lower() != ".zip" or not path.is_file() or not zipfile.is_zipfile(path):
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [PurePosixPath(name) for name in archive.namelist()]
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return None
+    groups = {member.parent for member in members if member.name in _METADATA}
+    roots = [group for group in groups if groups.isdisjoint(group.parents)]
+    return "/".join(roots[0].parts) if len(roots) == 1 else None
 
 
 def store_files(folder: Path) -> list[Path]:
     """Return all files of a store."""
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else [folder]
+
+
+def _metadata(folder: Path, limit: float) -> Iterable[bytes]:
+    names = (*_METADATA, _CONSOLIDATED)
+    if folder.is_dir():
+        return [path.read_bytes() for path in store_files(folder) if path.name in names]
+    return read_members(folder, lambda name: PurePosixPath(name).name in names, int(limit)).values()
+
+
+def _opened(library: Any, folder: Path, limit: float) -> Any:
+    """Return the array or group of a store; of an archive, no member may unpack to more than the limit."""
+    root = zipped_root(folder)
+    if root is None:
+        return library.open(store=folder, mode="r")
+    with zipfile.ZipFile(folder) as archive:
+        largest = max(member.file_size for member in archive.infolist())
+    afford(folder, "has a member that unpacks to too much", largest, limit)
+    return library.open(store=library.storage.ZipStore(folder, mode="r"), path=root, mode="r")
 
 
 def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
@@ -44,10 +78,9 @@ def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
     library = import_extra("zarr", "zarr", folder)
     _refuse_truncated_blosc()
     with reading(folder, "Zarr"):
-        for path in store_files(folder):
-            if path.name in (*_METADATA, _CONSOLIDATED):
-                _refuse_codecs(folder, path)
-        store, classes, form = library.open(store=folder, mode="r"), "", "Zarr, an array"
+        for content in _metadata(folder, limit):
+            _refuse_codecs(folder, content)
+        store, classes, form = _opened(library, folder, limit), "", "Zarr, an array"
         if hasattr(store, "array_keys"):
             names = sorted(store.array_keys())
             points = pick(folder, names, options.matrix)
@@ -83,9 +116,9 @@ def _refuse_truncated_blosc() -> None:
     blosc.decode = checked
 
 
-def _refuse_codecs(folder: Path, path: Path) -> None:
+def _refuse_codecs(folder: Path, content: bytes) -> None:
     """Refuse an array with a codec that is not known to be harmless."""
-    if odd := sorted(set(_codecs(json.loads(path.read_text("utf-8")))) - _CODECS):
+    if odd := sorted(set(_codecs(json.loads(content))) - _CODECS):
         known = ", ".join(sorted(_CODECS))
         raise UserError(f"{folder.name} uses the codec {odd[0]}, which is not supported; write it with one of {known}")
 
