@@ -40,7 +40,7 @@ def test_side_statements_only_decide_between_supported_and_mostly_supported(cent
     (judged,) = judge([alone], {})
     assert judged.outcome == expected
     assert judged.tally == tally
-    assert uncorrected(alone.claim, EMPTY)[0] == expected
+    assert uncorrected(alone.claim, EMPTY).outcome == expected
 
 
 def test_p_values_and_the_deciding_statement_are_of_central_statements():

@@ -24,8 +24,8 @@ def results() -> Results:
 def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
     """Return the methods whose surplus repetitions a claim does not use."""
     recorder = Recorder(results)
-    _, found, _ = uncorrected(claim, recorder)
-    if found is None:
+    verdict = uncorrected(claim, recorder)
+    if not verdict.components:
         return []
     rows = recorder.rows_read(list(results.compact_rows))
     rows = rows[rows["study"].isin(claim.studies) & (rows["stand_in"] == "")]  # stand-ins decide nothing
@@ -34,8 +34,8 @@ def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
 
     def changes(kept: "pd.Series[bool]") -> bool:
         """Return whether a test on a part of the rows gives other components, or none."""
-        _, other, _ = uncorrected(claim, results.replaced(rows[kept], claim.studies))
-        return other is None or [c[:6] for c in other.components] != [c[:6] for c in found.components]
+        other = uncorrected(claim, results.replaced(rows[kept], claim.studies))
+        return [c[:6] for c in other.components] != [c[:6] for c in verdict.components]
 
     idle = []
     for method in counts.index[counts > fewest]:

@@ -55,7 +55,7 @@ def test_each_kind_has_a_verdict_and_the_claim_holds_when_all_do(number, time, e
     assert judged.kinds["number"].outcome == ("supported" if number else "undecided")
     assert "statement" not in judged.kinds
     assert judged.sentence.startswith("It is −1. Times are of this implementation")
-    assert uncorrected(judged.claim, EMPTY)[0] == expected
+    assert uncorrected(judged.claim, EMPTY).outcome == expected
 
 
 def test_kinds_share_the_level_of_their_paper():

@@ -81,10 +81,9 @@ def verdict(number, *args, **kwargs):
 
 @pytest.mark.parametrize("number", range(1, 7))
 def test_true_claims_are_reproduced(number):
-    outcome, finding, sentence = verdict(number)
-    assert outcome == "supported", sentence
-    assert finding is not None
-    assert all(component.n == REPEATS for component in finding.components)
+    judged = verdict(number)
+    assert judged.outcome == "supported", judged.sentence
+    assert all(component.n == REPEATS for component in judged.components)
 
 
 def better(dataset, r, t):
@@ -93,7 +92,7 @@ def better(dataset, r, t):
 
 @pytest.mark.parametrize("number", [1, 6])
 def test_a_method_that_is_more_accurate_than_kmeans_is_accurate(number):
-    assert verdict(number, random_sign={"accuracy": better})[0] == "supported"
+    assert verdict(number, random_sign={"accuracy": better}).outcome == "supported"
 
 
 def slow(dataset, r, t):
@@ -132,8 +131,8 @@ def good_at_100_alone(dataset, r, t):
     ],
 )
 def test_false_claims_are_not_reproduced(number, methods):
-    outcome, _, sentence = verdict(number, **methods)
-    assert outcome == "not supported", sentence
+    judged = verdict(number, **methods)
+    assert judged.outcome == "not supported", judged.sentence
 
 
 def wild(dataset, r, t):
@@ -154,13 +153,13 @@ def wild_seconds(dataset, r, t):
     ],
 )
 def test_noise_leaves_claims_open(number, methods):
-    outcome, _, sentence = verdict(number, repeats=4, **methods)
-    assert outcome == "undecided", sentence
+    judged = verdict(number, repeats=4, **methods)
+    assert judged.outcome == "undecided", judged.sentence
 
 
 @pytest.mark.parametrize("number", range(1, 7))
 def test_one_repetition_decides_nothing(number):
-    assert verdict(number, repeats=1)[0] == "undecided"
+    assert verdict(number, repeats=1).outcome == "undecided"
 
 
 FULL = {"usps": 0.7, "coil20": 0.4, "light": 0.2, "pie": 0.3, "orl_64x64": 0.6, "synth": 1.0}
@@ -175,10 +174,10 @@ def test_poor_is_told_by_the_other_datasets(coil20, repeats, expected):
     poor = {"none": {"accuracy": lambda d, r, t: level[d] + noise("full" + d, r, t, 2e-3)}}
     made = results(repeats=repeats, **poor)
     rows = made.all_rows.assign(stand_in=np.where(made.all_rows["dataset"] == "light", "made of pie", ""))
-    outcome, finding, sentence = uncorrected(claim(8), make_results([rows]))
-    assert outcome == expected, sentence
-    assert len(finding.components) == 4  # LIGHT, on which k-means is poorest, decides nothing
-    assert "LIGHT (stand-in) 0.2" in sentence
+    judged = uncorrected(claim(8), make_results([rows]))
+    assert judged.outcome == expected, judged.sentence
+    assert len(judged.components) == 4  # LIGHT, on which k-means is poorest, decides nothing
+    assert "LIGHT (stand-in) 0.2" in judged.sentence
 
 
 def slow_on_light(dataset, r, t):
@@ -199,23 +198,21 @@ def slow_on_light(dataset, r, t):
 def test_faster_and_almost_as_accurate(methods, stand_in, expected):
     made = results(**methods)
     light = (made.all_rows["dataset"] == "light") & stand_in
-    outcome, _, sentence = uncorrected(
-        claim(9), make_results([made.all_rows.assign(stand_in=np.where(light, "x", ""))])
-    )
-    assert outcome == expected, sentence
-    assert ("not counted" in sentence) == stand_in
+    judged = uncorrected(claim(9), make_results([made.all_rows.assign(stand_in=np.where(light, "x", ""))]))
+    assert judged.outcome == expected, judged.sentence
+    assert ("not counted" in judged.sentence) == stand_in
 
 
 def test_claims_8_and_9_need_full_and_reduced():
     for number in (8, 9):
         rows = results(("synth",)).all_rows
-        assert uncorrected(claim(number), make_results([rows]))[0] == "not run"
-    assert uncorrected(claim(9), results(repeats=1))[0] == "undecided"
+        assert uncorrected(claim(number), make_results([rows])).outcome == "not run"
+    assert uncorrected(claim(9), results(repeats=1)).outcome == "undecided"
 
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_trends_need_several_r(number):
-    assert verdict(number, ("usps",), grid=(20,))[0] == "not run"
+    assert verdict(number, ("usps",), grid=(20,)).outcome == "not run"
 
 
 @pytest.mark.parametrize("number", range(1, 8))
@@ -226,10 +223,9 @@ def test_claims_need_rows(number):
 
 
 def test_claims_use_the_datasets_there_are():
-    _, finding, sentence = verdict(3, ("coil20",))
-    assert finding is not None
-    assert all("COIL20" in component.label for component in finding.components)
-    assert "COIL20" in sentence
+    judged = verdict(3, ("coil20",))
+    assert all("COIL20" in component.label for component in judged.components)
+    assert "COIL20" in judged.sentence
     with pytest.raises(NotRunError):
         claims.laplacian_scores_lead(results(("usps",)))
 
@@ -305,12 +301,11 @@ def bound(value, names=("usps", "coil20")):
 def test_a_failure_probability_of_one_percent_takes_many_trials(repeats, expected, tmp_path):
     # with no failure in n trials, the probability of that at 1 % is 0.99^n, which is below 5 % from n = 299 on
     rows = results(("usps",), repeats=repeats, grid=(5, 20), folder=tmp_path, facts=bound(0.1))
-    outcome, finding, sentence = uncorrected(claim(7), rows)
-    assert outcome == expected, sentence
-    assert finding is not None
-    thirteenth = finding.components[2]
+    judged = uncorrected(claim(7), rows)
+    assert judged.outcome == expected, judged.sentence
+    thirteenth = judged.components[2]
     assert thirteenth.p_for == pytest.approx(0.99**repeats)
-    assert [round(component.p_against, 12) for component in finding.components] == [1.0] * 3
+    assert [round(component.p_against, 12) for component in judged.components] == [1.0] * 3
 
 
 def test_a_broken_bound_refutes():
@@ -425,7 +420,7 @@ def test_a_figure_rests_on_rows_of_its_own_datasets_alone(figure):
 
 
 def test_convergence_states_the_share_of_the_curve_that_is_left():
-    sentence = verdict(3)[2]
+    sentence = verdict(3).sentence
     assert "the margin of ±0.05 is a share of F" in sentence
     assert "of which 5% (" in sentence  # excess(100) / excess(5)
 

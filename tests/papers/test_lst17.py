@@ -80,7 +80,7 @@ def world(
 
 
 def outcome(id_: str, results: Results) -> str:
-    return uncorrected(CLAIMS[id_], results)[0]
+    return uncorrected(CLAIMS[id_], results).outcome
 
 
 @pytest.mark.parametrize("id_", sorted(CLAIMS))

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.stats import binom
 
 from kmdr import reducers
@@ -207,6 +208,22 @@ def test_ridge_leverage_scores_are_their_definition(n, d, k, rng):
     scores = ridge_leverage_scores(A, k)
     np.testing.assert_allclose(scores, expected, rtol=1e-8, atol=1e-12)
     assert scores.sum() <= 2 * k + 1e-9  # Cohen, Musco, Musco 2017, Lemma 4
+
+
+@pytest.mark.parametrize("shape", [(12, 20), (20, 12)])
+@pytest.mark.parametrize("exponent", [-600, 600])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_ridge_leverage_scores_do_not_depend_on_the_unit(shape, exponent, sparse, rng):
+    A = np.where(rng.random(shape) < 0.6, rng.standard_normal(shape), 0.0)
+    other = np.ldexp(A, exponent)  # exact; its squares over- or underflow
+    scores = ridge_leverage_scores(sp.csr_array(other) if sparse else other, 3)
+    np.testing.assert_allclose(scores, ridge_leverage_scores(A, 3), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(12, 20), (20, 12)])
+def test_ridge_leverage_scores_of_float32_data_are_those_of_the_same_numbers(shape, rng):
+    A = rng.standard_normal(shape).astype(np.float32)
+    np.testing.assert_allclose(ridge_leverage_scores(A, 3), ridge_leverage_scores(A.astype(float), 3), rtol=1e-12)
 
 
 def test_ridge_leverage_scores_of_rank_k_are_leverage_scores(rng):

@@ -95,7 +95,7 @@ def _measure_machines(claim: Claim, results: Results) -> Iterator[OtherTimes]:
 
 def _measure_times(claim: Claim, results: Results, what: str, about: str) -> Iterator[OtherTimes]:
     """Yield the statements on time on other rows, if there are any; those whose labels have a text, if one is given."""
-    _, finding, _ = uncorrected(claim, results)
-    times = [part for part in finding.components if part.kind == "time" and about in part.label] if finding else []
+    verdict = uncorrected(claim, results)
+    times = [part for part in verdict.components if part.kind == "time" and about in part.label]
     if central := central_times(claim, times):
         yield OtherTimes(what, outcome(central), {part.label: part for part in times})

@@ -140,9 +140,8 @@ def _changed(results: Results, flip: Flip) -> Change:
     diagnoses = {}
     for claim in claims():
         if claim.id in flip.claims:
-            was, _, _ = uncorrected(claim, before)
-            now, _, sentence = uncorrected(claim, after)
-            diagnoses[claim.id] = Diagnosis(flip.study, flip.title, was, now, sentence)
+            was, now = uncorrected(claim, before), uncorrected(claim, after)
+            diagnoses[claim.id] = Diagnosis(flip.study, flip.title, was.outcome, now.outcome, now.sentence)
     return Change(
         flip,
         _mean_change(before, after, flip, "objective"),

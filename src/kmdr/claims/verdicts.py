@@ -315,10 +315,26 @@ def _grade(claim: Claim, kinds: Mapping[Group, Judgement], components: Sequence[
     return grade(claim, {group: judged.outcome for group, judged in kinds.items()}, components)
 
 
-def _found(claim: Claim, results: Results) -> tuple[Finding, dict[Group, Judgement]]:
+def _found(claim: Claim, results: Results) -> tuple[Finding, dict[Group, tuple[float, float]]]:
     finding = claim.test(results)
-    pairs = _p_values(claim, finding.components)
-    return finding, {group: Judgement(decided(*pair), *pair) for group, pair in pairs.items()}
+    return finding, _p_values(claim, finding.components)
+
+
+def uncorrected(claim: Claim, results: Results) -> Verdict:
+    """Test one claim on some rows, uncorrected, without saying what it rests on."""
+    try:
+        finding, pairs = attempt(partial(_found, claim), results)
+    except NotRunError as reason:
+        return Verdict(claim, "not run", str(reason))
+    kinds = {group: Judgement(decided(*pair), *pair) for group, pair in pairs.items()}
+    return Verdict(
+        claim,
+        _grade(claim, kinds, finding.components),
+        _minus(finding.sentence),
+        tuple(finding.components),
+        kinds,
+        aside=dict(finding.aside),
+    )
 
 
 def _texts(column: "pd.Series[Any]") -> list[str]:
@@ -343,25 +359,15 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
         The datasets of each study, to report missing ones.
     """
     recorder = Recorder(results)
-    missing = gaps(results, claim, datasets)
-    command = rerun_command(claim)
-    try:
-        finding, kinds = attempt(partial(_found, claim), recorder)
-    except NotRunError as reason:
-        return Verdict(claim, "not run", str(reason), command=command, gaps=missing)
+    verdict = replace(uncorrected(claim, recorder), command=rerun_command(claim), gaps=gaps(results, claim, datasets))
+    if verdict.outcome == "not run":
+        return verdict
     digested = ["study", "config_hash", "r", "repeat", "objective", "accuracy"]
     used = recorder.rows_read([*digested, "dataset", "reducer", "stand_in", "concurrency", *SECONDS])
-    return Verdict(
-        claim,
-        _grade(claim, kinds, finding.components),
-        _minus(finding.sentence),
-        tuple(finding.components),
-        kinds,
-        {str(name): int(count) for name, count in used["study"].value_counts(sort=False).items()},
-        _digest(used[digested]) if len(used) else "",
-        command,
-        missing,
-        aside=dict(finding.aside),
+    return replace(
+        verdict,
+        rows={str(name): int(count) for name, count in used["study"].value_counts(sort=False).items()},
+        rows_digest=_digest(used[digested]) if len(used) else "",
         scope=_scope(claim, results, used),
         repetition_seconds={kind: _repetition_seconds(serial_rows(used) if kind == "time" else used) for kind in KINDS},
         methods=tuple(sorted(map(str, used["reducer"].unique()))),
@@ -540,12 +546,3 @@ def _first_line(swings: Sequence[Swing]) -> str:
 def _minus(text: str) -> str:
     """Return a text with minus signs in place of hyphens before numbers."""
     return re.sub(r"(?<![\w.−-])-(?=\d)", "−", text)
-
-
-def uncorrected(claim: Claim, results: Results) -> tuple[Outcome, Finding | None, str]:
-    """Return the uncorrected outcome, finding and explanation of one claim on some rows."""
-    try:
-        finding, kinds = attempt(partial(_found, claim), results)
-    except NotRunError as reason:
-        return "not run", None, str(reason)
-    return _grade(claim, kinds, finding.components), finding, _minus(finding.sentence)

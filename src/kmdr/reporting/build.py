@@ -17,7 +17,7 @@ from kmdr.analysis.results import Results
 from kmdr.analysis.rows import SECONDS, code_notes, computing_seconds
 from kmdr.atlas.design import STUDY as ATLAS
 from kmdr.atlas.design import TIMES as ATLAS_TIMES
-from kmdr.atlas.section import AtlasSection, atlas_section
+from kmdr.atlas.section import AtlasSection
 from kmdr.base.files import sweep_abandoned
 from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import Claim, Item, Paper, claims, items, papers
@@ -114,10 +114,11 @@ def report_of(
     names = {paper.name for paper in shown}
     configs = [study for study in configs if study["name"] in results.studies or study.get("paper") in names]
     parts: list[Part] = [
+        *([contents.atlas] if contents.atlas else []),  # what takes longest comes first, so that no worker is idle
+        *contents.multiverses,
         *(item for item in items() if item.paper in names),
         *flips(configs),
         *(claim for claim in claims() if claim.paper in names),
-        *contents.multiverses,
     ]
     by_name = dict(make_parts(parts, _context(results, contents.plan, configs, formats), tell))
     made = [by_name[part_name(part)] for part in parts]
@@ -148,16 +149,8 @@ def report_of(
         rows_by_environment(timed),
         explored(every_row[~every_row["study"].str.startswith(STUDY)], configs),
         others=[paper for paper in papers() if paper not in shown],
-        atlas=_atlas(contents, formats, tell),
+        atlas=next((part for part in made if isinstance(part, AtlasSection)), None),
     )
-
-
-def _atlas(contents: Contents, formats: Sequence[str], tell: Callable[[str], None]) -> AtlasSection | None:
-    """Return the page of the atlas; None if none was run."""
-    if contents.atlas is None:
-        return None
-    tell("the atlas")
-    return atlas_section(contents.atlas.effects, contents.atlas.traits, formats)
 
 
 def _context(

@@ -1,4 +1,4 @@
-"""The parts of a report: each table, figure, claim, flipped choice and multiverse, made from results alone."""
+"""The parts of a report: tables, figures, claims, flipped choices, multiverses and the atlas, from results alone."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ from joblib import cpu_count, dump, load
 from kmdr.analysis.departures import Departure
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import code_notes
+from kmdr.atlas.section import AtlasSection, atlas_section
 from kmdr.base.errors import UserError
 from kmdr.base.files import temporary_folder
 from kmdr.base.process import release_memory
@@ -26,15 +27,15 @@ from kmdr.figures.canvas import FORMATS, Drawing, add_notes, figure_files
 from kmdr.figures.tables import table_files
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.multiverse.section import MultiverseSection, multiverse_section
-from kmdr.reporting.contents import MultiverseRun
+from kmdr.reporting.contents import AtlasRun, MultiverseRun
 from kmdr.reporting.model import Reproduction, State
 from kmdr.results.frame import to_text
 from kmdr.results.outdated import CODE_COLUMNS
 
 # A report of so many tables and figures is made by several processes, each of which takes seconds to start.
 _MANY = 8
-Part = Item | Flip | Claim | MultiverseRun
-Product = Reproduction | Change | Verdict | MultiverseSection
+Part = Item | Flip | Claim | MultiverseRun | AtlasRun
+Product = Reproduction | Change | Verdict | MultiverseSection | AtlasSection
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ def part_name(part: Part) -> str:
     """Return the name of a part, unique in a report."""
     if isinstance(part, MultiverseRun):
         return f"{part.spec.paper}, multiverse"
+    if isinstance(part, AtlasRun):
+        return "the atlas"
     return part.study if isinstance(part, Flip) else part.id
 
 
@@ -122,6 +125,8 @@ def make_part(context: Context, part: Part) -> Product:
         return make_item(part, context)
     if isinstance(part, MultiverseRun):
         return _make_multiverse(part, context)
+    if isinstance(part, AtlasRun):
+        return atlas_section(part.effects, part.traits, context.formats)
     if isinstance(part, Flip):
         return change(context.results, part)
     verdict = verdict_on(part, context.results, context.datasets)
