@@ -138,8 +138,13 @@ def reduction(reducer: str, params: Mapping[str, Any], k: int, r: int) -> Callab
 
 
 def is_computable(row: Mapping[str, str]) -> bool:
-    """Return True if scikit-learn and numpy can compute a row's method, and its C is not too large."""
+    """Return True if scikit-learn and numpy can compute a row's method, and its C is not too large.
+
+    Engines other than Lloyd's iterations, such as PRONE, are methods that they do not have.
+    """
     k, r = int(row["k"]), int(row["r"])
+    if row["engine"] != "kmdr":
+        return False
     return int(row["n"]) * r <= MOST_ENTRIES and bool(reduction(row["reducer"], json.loads(row["params"]), k, r))
 
 
