@@ -50,6 +50,7 @@ def test_every_block_is_a_partition_of_the_natural_cost(instance):
     assert instance.total == (A.toarray() ** 2).sum()
     for digit in benchmark_digits(*instance).T:
         assert residual(A, digit) == pytest.approx(instance.natural_cost, abs=1e-9)
+    assert instance.least_cost(instance.k) == pytest.approx(instance.natural_cost)  # so it is optimal
 
 
 def test_the_lower_bound_is_that_of_the_singular_values():

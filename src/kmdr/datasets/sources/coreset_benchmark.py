@@ -12,8 +12,8 @@ def coreset_benchmark(k: int, alpha: int) -> tuple[scipy.sparse.csr_array, NDArr
 
     Block a of point i is the unit vector of digit a of i in base k. So each of the α blocks splits the points into k
     clusters of k^(α − 1), any two of these partitions are as different as possible, and each has the sum of squares
-    k^α (α − 1)(k − 1)/k. The paper subtracts 1/k from every entry. No distance depends on that, and without it only α
-    entries of a point are not 0.
+    k^α (α − 1)(k − 1)/k, the least possible one. The paper subtracts 1/k from every entry. No distance depends on that,
+    and without it only α entries of a point are not 0.
 
     Parameters
     ----------

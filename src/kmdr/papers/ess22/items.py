@@ -52,7 +52,7 @@ def _curve(rows: pd.DataFrame, dataset: str) -> pd.DataFrame:
             mean_interval(values.to_numpy()) if len(values) > 1 else Interval(values.iloc[0], *(math.nan,) * 2, 1)
         )
         lines.append((clusters, interval.centre, interval.low, interval.high, len(values)))
-    table = pd.DataFrame(lines, columns=["clusters", "mean", "low", "high", "count"])
+    table = pd.DataFrame(lines, columns=["clusters", "mean", "low", "high", "count"], dtype=float)
     return table.assign(dataset=dataset, quantity="cost relative to natural", label=_LABEL)
 
 
@@ -78,6 +78,8 @@ def _draw_panel(ax: Axes, dataset: str, ours: pd.DataFrame, theirs: pd.DataFrame
     ax.set_xscale("log")
     ax.set_xticks([10, 20, 50, 100, 200], ["10", "20", "50", "100", "200"])
     ax.minorticks_off()
+    least, most = theirs["mean"].min(), theirs["mean"].max()
+    ax.set_ylim(least - 0.05, max(most, ours["high"].max(), ours["mean"].max(), 1) + 0.05)
     ax.set_title(f"{dataset_label(dataset)}, α = {instance.alpha}", loc="left")
     ax.set_xlabel("clusters")
     kept = np.isin(clusters, theirs["clusters"])
@@ -104,8 +106,7 @@ def cost_curves(results: Results) -> Drawing:
         notes = [
             "Ours: mean of single starts, with its 95 % interval if there are several. Reported costs are the best of "
             "ten starts, so they are expected to be lower.",
-            "α partitions into k clusters are natural: each has the same cost, and no cheaper one into k clusters is "
-            "known.",
+            "α partitions into k clusters are natural. The bound, of the singular values, shows that they are optimal.",
         ]
         return Drawing(finish(fig, notes, legend_columns=4), panels)
 
