@@ -176,7 +176,7 @@ def _squares_to_centres(means: Floats, a: int) -> Floats:
     return squares
 
 
-@fact(DISTORTIONS, [], studies=[NATURAL])
+@fact(DISTORTIONS, [], studies=[NATURAL], slow=True)
 def distortions(datasets: Sequence[Dataset], results: Results) -> pd.DataFrame:
     """Return distortion and cost of all points for its centres, over 12 coresets by Sensitivity Sampling of each size.
 

@@ -105,7 +105,7 @@ def cost_curves(results: Results) -> Drawing:
         axes[0].set_ylabel("cost / natural cost")
         notes = [
             "Ours: mean of single starts, with its 95 % interval if there are several. Reported costs are the best of "
-            "ten starts, so they are expected to be lower.",
+            "ten starts, each of which scikit-learn's tolerance may end early.",
             "α partitions into k clusters are natural. The bound, of the singular values, shows that they are optimal.",
         ]
         return Drawing(finish(fig, notes, legend_columns=4), panels)
