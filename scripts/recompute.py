@@ -63,6 +63,10 @@ DATASETS = {
     "NIPS": "nips",
     "SECTOR-like": "sector_like",
     "RCV1-like": "rcv1_like",
+    "Benchmark k10": "benchmark_k10",
+    "Benchmark k20": "benchmark_k20",
+    "Benchmark k30": "benchmark_k30",
+    "Benchmark k40": "benchmark_k40",
 }
 # Studies of times alone, by the study that they belong to.
 TIMES = {
@@ -971,6 +975,65 @@ def _(folder: Folder, m: str) -> pd.DataFrame:
     return part / whole
 
 
+# The k and alpha of ess22's instances, and its published constructions.
+INSTANCES = {"benchmark_k10": (10, 6), "benchmark_k20": (20, 5), "benchmark_k30": (30, 4), "benchmark_k40": (40, 4)}
+CONSTRUCTIONS = {
+    "reported": "sensitivity_sampling",
+    "Group Sampling": "group_sampling",
+    "BICO": "bico",
+    "Ray Maker": "ray_maker",
+    "StreamKM++": "stream_km",
+}
+
+
+def distortions(folder: Folder, dataset: str, quantity: str = "distortion") -> pd.DataFrame:
+    """Return a quantity of our coresets: a line per repetition, a column per size."""
+    fact = folder.fact("ess22_distortions")
+    fact = fact[(fact.dataset == dataset) & (fact.construction == "published code")]
+    return fact.pivot(index="repeat", columns="points", values=quantity)
+
+
+def published(folder: Folder, dataset: str, method: str, quantity: str) -> "pd.Series[float]":
+    """Return a published number of ess22 by size."""
+    table = folder.reported("ess22")
+    table = table[(table.dataset == dataset) & (table.method == method) & (table.quantity == quantity)]
+    return table.set_index(table.r.astype(int)).value
+
+
+@rule("ess22-[13]", r"mean distortion, ours − (?P<other>[\w +]+?)(?:, within .*| < 0), (?P<d>.+)$")
+def _(folder: Folder, other: str, d: str, bound: float) -> Result:
+    method, dataset = CONSTRUCTIONS[other], DATASETS[d]
+    means = published(folder, dataset, method, "distortion")
+    errors = published(folder, dataset, method, "distortion_deviation") / np.sqrt(10) / len(means)
+    ours = distortions(folder, dataset)[[*means.index]].mean(axis=1).to_numpy(float)
+    n, gap = len(ours), ours.mean() - means.mean()
+    parts = np.array([ours.var(ddof=1) / n, *errors**2])
+    df = parts.sum() ** 2 / (parts[0] ** 2 / (n - 1) + (parts[1:] ** 2).sum() / 9)
+    law = stats.t(df, scale=np.sqrt(parts.sum()))
+    low, high = gap - law.ppf(1 - LEVEL / 2), gap + law.ppf(1 - LEVEL / 2)
+    if other == "reported":
+        p_for = max(law.sf(gap + bound), law.cdf(gap - bound))
+        return Result(gap, low, high, p_for, min(1.0, 2 * min(law.cdf(gap + bound), law.sf(gap - bound))), n)
+    return Result(gap, low, high, float(law.cdf(gap)), float(law.sf(gap)), n)
+
+
+@rule("ess22-2", r"slope of log\(distortion − 1\) on log T < 0, (?P<d>.+)$")
+def _(folder: Folder, d: str) -> Array:
+    return slopes(np.log(distortions(folder, DATASETS[d]) - 1))
+
+
+def costs(folder: Folder, study: str, dataset: str) -> Array:
+    """Return costs of k-means over that of a natural partition: F k alpha/((k − 1)(alpha − 1))."""
+    k, alpha = INSTANCES[dataset]
+    scale = k * alpha / ((k - 1) * (alpha - 1))
+    return folder.vector(study, dataset, "none", "objective") * scale
+
+
+@rule("ess22-4", r"cost / natural cost − 1 > 0, (?P<d>.+)$")
+def _(folder: Folder, d: str) -> Array:
+    return costs(folder, "ess22_natural(_large)?", DATASETS[d]) - 1
+
+
 # --- comparison -------------------------------------------------------------------------------------------------------
 
 
@@ -1337,11 +1400,34 @@ def histogram(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> N
     count.leave(file, "coordinates of t-SNE, a fact", len(table) - len(bars))
 
 
+def cost_curves(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> None:
+    """Check ess22's cost curves: ours, the published ones, and the bound by the singular values of the instances."""
+    reported = folder.reported("ess22")
+    for line in lines_of(table):
+        k, alpha = INSTANCES[line.dataset]
+        natural = k ** (alpha - 1) * (k - 1) * (alpha - 1)
+        where = f"{line.dataset} at {line.clusters} clusters, {line.label}"
+        if line.label.startswith("k-means"):
+            rows = folder.rows[folder.rows.study.str.fullmatch("ess22_(natural|k[0-9]+)(_large)?")]
+            rows = rows[(rows.dataset == line.dataset) & (rows.k == line.clusters)]
+            values = rows.objective.to_numpy(float) * k**alpha * alpha / natural
+            for name, value in zip(("mean", "low", "high"), mean_interval(values), strict=True):
+                count.check(file, f"{where}: {name}", value, getattr(line, name))
+            count.check(file, f"{where}: count", len(values), line.count)
+            continue
+        ours = max(alpha * (k - 1) - line.clusters + 1, 0) * k ** (alpha - 1)
+        if line.label.startswith("reported"):
+            of_line = (reported.dataset == line.dataset) & (reported.r == line.clusters) & (reported.quantity == "cost")
+            ours = reported.value[of_line].item()
+        count.check(file, f"{where}: mean", ours / natural, line.mean)
+
+
 Check = Callable[[Folder, Count, str, pd.DataFrame], None]
 OTHER_FIGURES: dict[str, Check] = {
     "bmd09_fig1": scores_of_words,
     "bzd10_section5-2": products,
     "lf20_fig10": histogram,
+    "ess22_figcurves": cost_curves,
 }
 
 
@@ -1598,6 +1684,46 @@ def compared_table(folder: Folder, count: Count, file: str, table: pd.DataFrame)
         check_cells(count, file, where, {**change_of_F, "n to show F/F_best": needed}, line)
 
 
+def distortion_table(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> None:
+    """Check ess22's distortions: ours with the prediction interval of a mean of ten, and the published ones."""
+    for line in records(table):
+        dataset, points = DATASETS[line["dataset"]], line["points"]
+        k, alpha = INSTANCES[dataset]
+        natural = k ** (alpha - 1) * (k - 1) * (alpha - 1)
+        x = distortions(folder, dataset)[points].to_numpy(float)
+        half = stdtrit(len(x) - 1, 1 - LEVEL / 2) * np.sqrt(x.var(ddof=1) * (1 / len(x) + 1 / 10))
+        theirs = {
+            name: published(folder, dataset, "sensitivity_sampling", name)[points]
+            for name in ("distortion", "distortion_deviation", "real_cost")
+        }
+        ours = {
+            "reported": theirs["distortion"],
+            "ours": x.mean(),
+            "low": x.mean() - half,
+            "high": x.mean() + half,
+            "difference": x.mean() - theirs["distortion"],
+            "deviation, reported": theirs["distortion_deviation"],
+            "deviation, ours": x.std(ddof=1),
+            "cost, reported": theirs["real_cost"] / natural,
+            "cost, ours": distortions(folder, dataset, "real_cost")[points].mean() / natural,
+        }
+        for name, method in CONSTRUCTIONS.items():
+            if name != "reported":
+                ours[name] = float(published(folder, dataset, method, "distortion").get(points, np.nan))
+        check_cells(count, file, f"{dataset}, {points} points", ours, line)
+
+
+def coreset_table(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> None:
+    """Check ess22's costs of k-means on coresets and on all points of the instance with k = 10."""
+    for line in records(table):
+        size = re.match(r"(\d+) points", line["clustered"])
+        study = f"ess22_coreset_{int(size[1]) // 10}" if size else "ess22_natural"
+        values = costs(folder, study, "benchmark_k10")
+        names = ("cost / natural", "low", "high", "lowest", "highest", "runs")
+        ours = dict(zip(names, (*mean_interval(values), values.min(), values.max(), len(values)), strict=True))
+        check_cells(count, file, line["clustered"], ours, line)
+
+
 def two_seeds(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> None:
     """Check the central statements of this seed and of the earlier one, and which of them have the same verdicts."""
     key, texts, numbers = ["claim", "label"], ["verdict", "statement_verdict", "unit"], ["effect", "low", "high"]
@@ -1633,6 +1759,8 @@ TABLES: dict[str, Check] = {
     "bzmd15_table1": provable_table,
     "lst17_table1": lst17_table1,
     "lst17_section4-2": lst17_growth,
+    "ess22_tabledistortions": distortion_table,
+    "ess22_tablecoresets": coreset_table,
 }
 
 

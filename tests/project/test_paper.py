@@ -1,4 +1,4 @@
-"""The paper on kmdr has the form of JOSS, its metadata that of ReScience C, and both cite the five papers."""
+"""The paper on kmdr has the form of JOSS, its metadata that of ReScience C, and both cite the papers."""
 
 import re
 from datetime import date, datetime

@@ -26,6 +26,7 @@ from kmdr.datasets.acquire.find import UnavailableError
 from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats.svmlight import svmlight
 from kmdr.datasets.registry import entry
+from kmdr.datasets.sources.coreset_benchmark import coreset_benchmark
 from kmdr.datasets.sources.digits import digits
 from kmdr.datasets.sources.features_like import features_like
 from kmdr.datasets.sources.synth import synth
@@ -40,6 +41,7 @@ for _name, _function in (
     ("synth", synth),
     ("text_like", text_like),
     ("features_like", features_like),
+    ("coreset_benchmark", coreset_benchmark),
     ("svmlight", svmlight),
     ("file", formats.read),
 ):

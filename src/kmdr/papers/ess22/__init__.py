@@ -1,0 +1,1 @@
+"""ess22: An Empirical Evaluation of k-Means Coresets (ESA 2022)."""
