@@ -172,7 +172,7 @@ def paper_summaries() -> str:
     """Return the page about the papers: their proposals and the studies that rerun them."""
     parts = [
         "# What each paper did",
-        "kmdr reruns five papers. Each section has the proposal, the parts that could be rerun, and the studies. "
+        "kmdr reruns these papers. Each section has the proposal, the parts that could be rerun, and the studies. "
         "The report compares the published numbers with ours and tests each claim.",
     ]
     for paper in papers():
