@@ -2,8 +2,9 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from matplotlib.style import context
@@ -209,14 +210,37 @@ def method_styles(methods: Iterable[Method]) -> dict[Method, Style]:
     return styles
 
 
+def label_styles(reducers: Mapping[str, str]) -> dict[str, Style]:
+    """Return the appearance of each label of several figures, the same in all of them, and no two alike.
+
+    The shortest label of a reducer has the reducer's appearance, as in every figure; others are variants of it.
+
+    Parameters
+    ----------
+    reducers : mapping of str to str
+        The configuration name of the reducer of each label.
+    """
+    base = reducer_styles(reducers.values())
+    styles: dict[str, Style] = {}
+    for label in sorted(reducers, key=lambda label: (len(label), label)):
+        style = base.pop(reducers[label], None)
+        if style is None:
+            first = next(styles[other] for other in styles if reducers[other] == reducers[label])
+            style = _variant(first, [*base.values(), *styles.values()])
+        styles[label] = style._replace(label=label)
+    return styles
+
+
 def _variant(style: Style, others: Iterable[Style]) -> Style:
     """Return a style of the same colour and marker that differs from all others by its line or the filling."""
-    variants = [
+    further: Iterator[LineStyle] = ((0.0, (length, 2.0)) for length in count(8.0))  # never used up
+    variants = (
         style._replace(linestyle=line, filled=filled)
+        for lines in (_VARIANT_LINES, further)
         for filled in (not style.filled, style.filled)
-        for line in _VARIANT_LINES
-    ]
-    return min(variants, key=lambda variant: _is_alike(variant, others))
+        for line in lines
+    )
+    return next(variant for variant in variants if not _is_alike(variant, others))
 
 
 def _is_alike(style: Style, others: Iterable[Style]) -> bool:
