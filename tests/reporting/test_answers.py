@@ -230,6 +230,7 @@ def judged(outcome, basis="order", gaps=(), **kinds):
         (judged("not supported", "not measured", time="not supported"), {UNMEASURED}),
         (judged("not run", gaps=("bio: must be downloaded",)), {UNAVAILABLE}),
         (judged("undecided", gaps=("bio: must be downloaded",), number="undecided"), {UNDECIDED, UNAVAILABLE}),
+        (judged("not supported", gaps=("bio: must be downloaded",), statement="not supported"), {ORDERING}),
         (judged("mostly supported", number="supported", side="not supported"), set()),
         (judged("supported", gaps=("bio: must be downloaded",), number="supported"), set()),
     ],
