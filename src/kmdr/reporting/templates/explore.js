@@ -126,7 +126,7 @@
       document.getElementById("explore-csv").onclick = () => saveCsv(heads, rowsOf(data), stem);
     };
 
-    form.addEventListener("input", ({ target }) => {
+    onChoice(form, (target) => {
       if (target.name === "method") hidden[target.checked ? "delete" : "add"](target.value);
     });
     connect("explore", form, ["view", "paper", "dataset", "settings", "quantity", "from", "to", "x", "y"], offer, draw);
