@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
 from typing import Any, Literal, NamedTuple
@@ -226,21 +226,28 @@ def label_styles(reducers: Mapping[str, str]) -> dict[str, Style]:
         style = base.pop(reducers[label], None)
         if style is None:
             first = next(styles[other] for other in styles if reducers[other] == reducers[label])
-            style = _variant(first, [*base.values(), *styles.values()])
+            style = _further_variant(first, [*base.values(), *styles.values()])
         styles[label] = style._replace(label=label)
     return styles
 
 
+def _further_variant(style: Style, others: Sequence[Style]) -> Style:
+    """Return a variant that differs from all others, with dashes of another length if `_variant` has none left."""
+    variant = _variant(style, others)
+    lengths = count(8.0)
+    while _is_alike(variant, others):
+        variant = style._replace(linestyle=(0.0, (next(lengths), 2.0)))
+    return variant
+
+
 def _variant(style: Style, others: Iterable[Style]) -> Style:
     """Return a style of the same colour and marker that differs from all others by its line or the filling."""
-    further: Iterator[LineStyle] = ((0.0, (length, 2.0)) for length in count(8.0))  # never used up
-    variants = (
+    variants = [
         style._replace(linestyle=line, filled=filled)
-        for lines in (_VARIANT_LINES, further)
         for filled in (not style.filled, style.filled)
-        for line in lines
-    )
-    return next(variant for variant in variants if not _is_alike(variant, others))
+        for line in _VARIANT_LINES
+    ]
+    return min(variants, key=lambda variant: _is_alike(variant, others))
 
 
 def _is_alike(style: Style, others: Iterable[Style]) -> bool:
