@@ -103,6 +103,11 @@ def test_a_difference_that_is_not_shown_has_its_effect_interval_and_the_repetiti
     assert (own_line["low Δ F/F_best"], own_line["high Δ F/F_best"]) == pytest.approx((test.low, test.high))
     assert own_line["n to show F/F_best"] == n
     assert "n to show" in own.table.note
+    for note in (table_of(frame).note, own.table.note):
+        assert "Student's, and Hall's for skewed values" in note
+        assert "adjusted for all lines and quantities of the table" in note
+        assert "the interval may exclude 0" in note
+    assert "The page Answers makes another comparison" in own.table.note
 
 
 @settings(max_examples=30)

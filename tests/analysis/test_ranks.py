@@ -35,6 +35,13 @@ def test_mean_ranks_are_those_of_scipy_with_student_s_interval(rng, ascending):
         assert found.loc[name, "high"] == pytest.approx(min(3, high))
 
 
+@pytest.mark.parametrize("n", range(1, 9))
+def test_mean_ranks_over_fewer_than_six_problems_have_no_interval(rng, n):
+    ranks = mean_ranks(values(rng, n))
+    assert ranks["mean"].notna().all()
+    assert (ranks[["low", "high"]].notna().to_numpy() == (n >= 6)).all()
+
+
 def test_problems_with_a_gap_are_left_out_and_one_method_has_no_rank(rng):
     table = values(rng)
     table.loc[0, "c"] = np.nan

@@ -87,6 +87,20 @@ def test_a_dataset_of_the_atlas_is_left_out_of_its_own_advice(recommend):
     assert re.findall(r"^\w+(?: \w+)* +(\d+)  .*kmdr$", out, re.MULTILINE) == ["20", "20", "20"]
 
 
+@pytest.mark.parametrize(("shape", "is_small"), [((300, 20), True), ((3000, 200), False)])
+def test_small_data_are_advised_to_keep_all_features(shape, is_small, recommend):
+    np.save("data.npy", np.random.default_rng(0).normal(size=shape))
+    status, out, _ = recommend("data.npy", "k=3")
+    text = " ".join(out.replace("\N{NO-BREAK SPACE}", " ").split())
+    assert status == 0
+    assert ("no gain worth having is to be expected: use all features" in text) == is_small
+    assert "They are the best on" not in text
+    assert re.search(
+        r"On (all|the \d+ nearest) datasets of the atlas they come nearest, on average, to the best choice", text
+    )
+    assert "Where a choice is less than 2 times as fast it counts as 20.0 % of F lost" in text
+
+
 @pytest.mark.parametrize("width", [40, 60, 200])
 def test_paragraphs_and_tables_fit_the_terminal(width, recommend, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))

@@ -13,6 +13,7 @@ from kmdr.base.paths import CONF
 from kmdr.cli.commands import main
 from kmdr.config.overrides import as_override, check_names
 from kmdr.config.suggestions import check_words, file_settings, setting_names, unknown_dataset, unknown_reducer
+from kmdr.harness import jobs
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +48,12 @@ def folder(monkeypatch, tmp_path):
         (["usps"], "'usps' is a dataset, not a command; write dataset=usps"),
         (["bzmd15_fig1"], "'bzmd15_fig1' is a study, not a command; write study=bzmd15_fig1"),
         (["reducer", "svd"], "'reducer' is a setting; write reducer=svd"),
+        (["r=2"], "no setting is named 'r'; write 'r_grid=[2]'"),
+        (["dataset=file", "dataset.path=iris.csv", "label=species"], "is written dataset.label=species"),
+        (["report", "results=mine"], "'kmdr report' takes 'mine' without results=; write kmdr report mine"),
+        (["table", "RESULTS=my folder"], "write kmdr table 'my folder'"),
+        (["report", "colour=red"], "'kmdr report' takes no settings; remove colour=red"),
+        (["table", "stdy=a"], "did you mean 'STUDY=…'?"),
         (["tabel"], "no command is named 'tabel'; did you mean 'table'?"),
         (["dataset=file", "dataset.path=data.sav"], "data.sav: SPSS's format is not supported; convert it, e.g."),
     ],
@@ -112,3 +119,14 @@ def test_any_words_give_nothing_or_one_sentence(words):
     except UserError as error:
         assert "; " in str(error)  # noqa: PT017  most words are accepted
     assert "; valid: a, b; a file of your own: " in str(unknown_dataset("zzz", ["b", "a"]))
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_note_is_wrapped_on_a_terminal_only(is_terminal, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    words = "a note of 170 letters " * 8
+    jobs._note(words.strip())
+    err = capsys.readouterr().err
+    assert " ".join(err.split()) == f"note: {words.strip()}"
+    assert (max(map(len, err.splitlines())) <= 60) == is_terminal

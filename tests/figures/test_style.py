@@ -17,6 +17,7 @@ from kmdr.figures.style import (
     PRINT,
     TEXT_WIDTH,
     Style,
+    label_styles,
     method_styles,
     print_style,
     reducer_styles,
@@ -98,6 +99,15 @@ def test_custom_look_does_not_depend_on_the_process():
     code = "from kmdr.figures.style import reducer_styles; print(reducer_styles(['mine'])['mine'].color)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == reducer_styles(["mine"])["mine"].color
+
+
+@given(st.dictionaries(st.text(min_size=1), st.sampled_from([*KNOWN, *CUSTOM]), max_size=40))
+def test_no_two_labels_of_a_page_look_alike(reducers):
+    """Dashes and colour, where no marker is drawn, and dashes and marker, in grey."""
+    styles = label_styles({f"{name} {label}": name for label, name in reducers.items()})
+    assert {label: style.label for label, style in styles.items()} == {label: label for label in styles}
+    assert len({(style.color, style.linestyle) for style in styles.values()}) == len(styles)
+    assert len({(style.marker, style.filled, style.linestyle) for style in styles.values()}) == len(styles)
 
 
 def test_custom_methods_come_before_all_features_in_legends():

@@ -114,7 +114,7 @@ def test_the_figures_of_the_answer_follow_from_the_rows(rows):
     nips = rows[(rows["study"] == "lf20_nips") & rows["reducer"].isin(["random_sign", "leverage_approx"])]
     typical = nips[nips["r"] == 60].groupby("reducer")["accuracy"].mean()
     assert f"60 random projections give {typical['random_sign']:.2f} in P in a typical run" in text
-    assert f"60 words sampled by leverage scores give {typical['leverage_approx']:.2f}" in text
+    assert f"60 words sampled by approximate leverage scores give {typical['leverage_approx']:.2f}" in text
 
 
 @pytest.mark.slow

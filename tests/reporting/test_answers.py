@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kmdr.analysis.comparison import Quantity, Sample, Trials
+from kmdr.base.paths import CHECKOUT
 from kmdr.claims.verdicts import Basis, Judgement
+from kmdr.config.studies import studies
 from kmdr.figures.style import KNOWN
 from kmdr.reporting.answers import QUANTITIES, contenders, experiments_of
 from kmdr.reporting.causes import (
@@ -24,6 +26,7 @@ from kmdr.reporting.causes import (
     failures,
 )
 from kmdr.reporting.explore import explored, shown
+from kmdr.results.table import rows_of
 from reports import verdicts
 from rows import make_rows
 
@@ -180,6 +183,34 @@ def test_every_method_has_a_mark_of_its_own_shape_and_size():
         assert 0.2 <= max(map(abs, numbers)) <= 1
 
 
+def assert_looks_differ(content):
+    """No two lines of one view have the same colour and dashes."""
+    groups = [view["methods"] for view in content["views"]]
+    groups += [[line["label"] for line in o["ranks"]] for of in content["overviews"].values() for o in of.values()]
+    for labels in groups:
+        looks = [(content["styles"][label]["color"], content["styles"][label]["dash"]) for label in labels]
+        assert len(set(looks)) == len(set(labels)), labels
+
+
+def test_a_method_and_its_variant_look_different_where_another_view_has_the_method_alone():
+    usual, variant = ('{"rescaled":true}', '{"rescaled":false}')
+    alone = make_rows("paper", "usps", "leverage", (2, 5), 3, params=usual)
+    both = [make_rows("paper", "coil20", "leverage", (2, 5), 3, params=usual)]
+    both.append(make_rows("other", "coil20", "leverage", (2, 5), 3, params=variant))
+    configs = [{"name": "paper", "paper": "lf20"}, {"name": "other", "title": "Not rescaled", "flip": {}}]
+    content = explored(pd.concat([alone, *both]), configs)
+    assert [sorted(view["methods"]) for view in content["views"]] == [
+        ["leverage", "leverage (rescaled = False)"], ["leverage"],
+    ]  # fmt: skip
+    assert_looks_differ(content)
+
+
+@pytest.mark.slow
+def test_no_two_lines_of_a_view_of_the_committed_results_look_alike():
+    rows = rows_of(CHECKOUT / "results" / "reference")
+    assert_looks_differ(explored(rows[~rows["study"].str.startswith("atlas")], studies()))
+
+
 # -- causes -----------------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +230,7 @@ def judged(outcome, basis="order", gaps=(), **kinds):
         (judged("not supported", "not measured", time="not supported"), {UNMEASURED}),
         (judged("not run", gaps=("bio: must be downloaded",)), {UNAVAILABLE}),
         (judged("undecided", gaps=("bio: must be downloaded",), number="undecided"), {UNDECIDED, UNAVAILABLE}),
+        (judged("not supported", gaps=("bio: must be downloaded",), statement="not supported"), {ORDERING}),
         (judged("mostly supported", number="supported", side="not supported"), set()),
         (judged("supported", gaps=("bio: must be downloaded",), number="supported"), set()),
     ],

@@ -314,6 +314,33 @@ def test_filters_of_claims_are_in_the_address_too(session, page):
     session.console()
 
 
+@pytest.mark.parametrize(
+    ("form", "field", "value"),
+    [("claim-filter", "paper", "lf20"), ("explore-form", "quantity", "accuracy"), ("answers-form", "by", "accuracy")],
+)
+@pytest.mark.parametrize("events", [["input"], ["change"], ["input", "change"]], ids="+".join)
+def test_a_choice_acts_once_on_input_change_or_both(session, explored_page, form, field, value, events):
+    session.open(explored_page)
+    view = form.partition("-")[0]
+    if view != "claim":
+        session.get(f"{explored_page.as_uri()}#{view}")
+        session.wait_for("return document.getElementById(arguments[0]).dataset.ready", form)
+    session.execute_script(
+        """
+        window.acts = 0;
+        const replace = history.replaceState.bind(history);
+        history.replaceState = (...state) => { window.acts++; replace(...state); };
+        const field = document.getElementById(arguments[0]).elements[arguments[1]];
+        field.value = arguments[2];
+        for (const name of arguments[3]) field.dispatchEvent(new Event(name, {bubbles: true}));
+        """,
+        form, field, value, events,
+    )  # fmt: skip
+    assert session.wait_for(f"return location.hash.includes('{field}={value}')")
+    assert session.execute_script("return window.acts") == 1
+    session.console()
+
+
 @pytest.fixture(scope="module")
 def explored_page(tmp_path_factory):
     return write_report(explored_report(), tmp_path_factory.mktemp("explored"))[0]

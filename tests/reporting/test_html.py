@@ -17,8 +17,9 @@ from kmdr.claims.verdicts import Verdict
 from kmdr.figures import canvas, escape
 from kmdr.figures.escape import markdown_escaped
 from kmdr.reporting import exhibits, html
+from kmdr.reporting.causes import RULE
 from kmdr.reporting.exhibits import compared, embedded, figure_numbers
-from kmdr.reporting.html import OUTCOMES, STATES, shortfalls
+from kmdr.reporting.html import CHOICES_RULE, OUTCOMES, STATES, shortfalls
 from kmdr.reporting.model import Reproduction
 from kmdr.results import text as text_module
 from reports import THINNED, curves, made_figure, make_report, papers, write_report
@@ -418,3 +419,11 @@ def test_the_examples_of_the_docstrings_hold():
 
 def test_markdown_shows_signs_as_they_are():
     assert markdown_escaped("a_b* <x> | [y]\nz") == r"a\_b\* \<x\> \| \[y\] z"
+
+
+def test_the_rules_of_causes_and_of_the_verdicts_of_choices_are_stated(tmp_path):
+    page = write_report(make_report(), tmp_path)[0]
+    assert RULE in page.read_text("utf-8")
+    assert RULE in (page.parent / "index.md").read_text("utf-8")
+    for text in (page.read_text("utf-8"), (page.parent / "runs.md").read_text("utf-8")):
+        assert CHOICES_RULE in text

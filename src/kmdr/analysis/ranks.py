@@ -8,6 +8,9 @@ from scipy.stats import binomtest
 from kmdr.analysis.rows import mean_interval
 from kmdr.analysis.statistics import is_rounding
 
+# Fewer problems give no interval of a mean rank, as fewer values give no exact interval of a median.
+FEWEST_PROBLEMS = 6
+
 
 def _tied(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return values with differences due to rounding removed."""
@@ -50,7 +53,8 @@ def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     -------
     DataFrame
         One row per method, the best first; columns ``mean low high count``. The sample consists of problems: Student's
-        t interval is that of the mean rank over such problems, clipped to the possible ranks.
+        t interval is that of the mean rank over such problems, clipped to the possible ranks; NaN for fewer than
+        `FEWEST_PROBLEMS`.
 
     Examples
     --------
@@ -64,7 +68,8 @@ def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     lines = {}
     for method in ranks:
         interval = mean_interval(ranks[method].to_numpy())
-        low, high = np.clip([interval.low, interval.high], 1, whole.shape[1])
+        ends = [interval.low, interval.high] if interval.size >= FEWEST_PROBLEMS else [np.nan, np.nan]
+        low, high = np.clip(ends, 1, whole.shape[1])
         lines[method] = {"mean": interval.centre, "low": low, "high": high, "count": interval.size}
     return pd.DataFrame.from_dict(lines, orient="index").sort_values("mean", kind="stable")
 

@@ -77,16 +77,19 @@ def _sentence(ranking: Ranking) -> str:
     N, k = ranking.block.values.shape
     sizes = f"{k} methods on {N} datasets"
     if math.isnan(ranking.p):
-        return f"{sizes}: too few for a test. Lines are 95 % intervals of average ranks over datasets."
+        return f"{sizes}: too few for a test.{_lines(ranking)}"
     if not ranking.is_rejected:
         shows = "equality of all methods is not rejected, so no method is better than another"
     else:
         shows = f"methods joined by a bar differ by less than Nemenyi's critical difference, {ranking.distance:.2f}"
     winner = f"; {ranking.winner} is better than every other" if ranking.winner else ""
-    return (
-        f"{sizes}; Friedman's test, F form: p = {ranking.p:.2g}; {shows}{winner}. Lines are 95 % intervals of average "
-        "ranks over datasets."
-    )
+    return f"{sizes}; Friedman's test, F form: p = {ranking.p:.2g}; {shows}{winner}.{_lines(ranking)}"
+
+
+def _lines(ranking: Ranking) -> str:
+    """Return what the lines of a figure of ranks are; empty if it has none."""
+    drawn = ranking.ranks["low"].notna().any()
+    return " Lines are 95 % intervals of average ranks over datasets." if drawn else ""
 
 
 def profile_curves(profiles: pd.DataFrame, quantity: str, condition: str, most: float | None = None) -> Drawing:

@@ -6,6 +6,7 @@ command's work is imported when the command runs.
 
 import importlib
 import re
+import shlex
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ LISTED = ("datasets", "reducers", "engines", "metrics", "papers", "studies")
 SKELETONS = ("reducer", "dataset", "metric", "engine", "paper")
 SHELLS = ("bash", "zsh")
 FORMATS = ("text", "md", "latex", "csv")
+
+# Names by which a folder or a file might be given, which has none.
+_FOLDERS = ("results", "folder", "folders", "dir", "path", "file")
 
 # The arguments of `ArgumentParser.add_argument`.
 Argument = tuple[tuple[str, ...], dict[str, Any]]
@@ -89,7 +93,13 @@ class Command:
             elif self.takes_settings or Path(text).exists():
                 result.append(text)
             else:
+                positional = any(not names[0].startswith("-") for names, _ in self.arguments or ())
+                if positional and (name.lower() in _FOLDERS or Path(value).exists()):
+                    words = shlex.join(["kmdr", self.name, value])
+                    raise UserError(f"'kmdr {self.name}' takes {shown(value)} without {name}=; write {words}")
                 settings = [f"{key[2:].upper()}=…" for key, takes in takes_value.items() if takes and key[:2] == "--"]
+                if not settings:
+                    raise UserError(f"'kmdr {self.name}' takes no settings; remove {shlex.quote(text)}")
                 raise unknown(f"setting of 'kmdr {self.name}'", name.upper(), settings)
         return result
 

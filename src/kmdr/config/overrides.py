@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import yaml
 from hydra._internal.utils import get_args_parser
 
-from kmdr.base.errors import UserError, unknown
-from kmdr.config.suggestions import check_words, setting_names
+from kmdr.base.errors import UserError
+from kmdr.config.suggestions import check_words, setting_names, unknown_setting
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
@@ -55,7 +55,7 @@ def check_names(arguments: Sequence[str]) -> None:
     for override in options.overrides:
         name = re.match(r"[~+]*(\w+)(?=[\w./@]*=)", override)
         if name and name[1] not in known:
-            raise unknown("setting", name[1], known)
+            raise unknown_setting(override, name[1], known)
 
 
 def checked_arguments(arguments: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Collection, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -43,6 +44,26 @@ def setting_names() -> list[str]:
     config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
     groups = [group for item in config.pop("defaults") if isinstance(item, dict) for group in item]
     return sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
+
+
+def unknown_setting(text: str, name: str, valid: Collection[str]) -> UserError:
+    """Return the error for an override of an unknown setting, with the setting if the meaning is clear.
+
+    Parameters
+    ----------
+    text : str
+        The override, ``NAME=VALUE``.
+    """
+    before, _, value = text.partition("=")
+    if before == "r":
+        sizes = value.strip("[]")
+        return UserError(f"no setting is named 'r'; write {shlex.quote(f'r_grid=[{sizes}]')}")
+    from kmdr.datasets.file_options import FileOptions  # it takes long to import, and only a mistake needs it
+
+    if before in {option.name for option in fields(FileOptions)}:
+        remedy = shlex.quote(f"dataset.{name}={value}")
+        return UserError(f"no setting is named {name!r}; an option of the dataset is written {remedy}")
+    return unknown("setting", name, valid)
 
 
 def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True) -> UserError:

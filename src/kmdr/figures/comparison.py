@@ -18,6 +18,12 @@ from kmdr.figures.tables import Table
 # Number of rows printed at the end of a run.
 _MOST_LINES = 30
 _INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the smallest F on the data."
+# What a reader of a table needs to know of Δ and of its tests.
+DIFFERENCES = (
+    "Δ is the mean difference with its 95 % interval. Each end is the wider one of two intervals: Student's, and "
+    "Hall's for skewed values, so that Δ may be far from the middle. The interval is for one comparison, and the tests "
+    "are adjusted for all lines and quantities of the table: where no difference is shown, the interval may exclude 0."
+)
 MEDIANS = "Seconds are medians, with distribution-free 95 % intervals from six timings on."
 # Mark of table rows that were computed by several versions of the code.
 _MARK = "†"
@@ -86,7 +92,7 @@ def table_of(frame: pd.DataFrame) -> Table:
     if tests:
         notes.append(
             "↑ ↓ higher or lower than none, k-means on all features, from the same starts (paired t tests at "
-            f"{100 * LEVEL:g} %, Holm-adjusted over the table). Δ is the mean difference with its 95 % interval. "
+            f"{100 * LEVEL:g} %, Holm-adjusted over the table). {DIFFERENCES} "
             f"Where no difference is shown, {_TO_SHOW} is about how many repetitions would show one as large as Δ with "
             "a power of 90 %. --format csv has both for every quantity."
         )

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from matplotlib.style import context
@@ -207,6 +208,36 @@ def method_styles(methods: Iterable[Method]) -> dict[Method, Style]:
                 taken.append(style)
             styles[name, params] = style._replace(label=style.label + suffix)
     return styles
+
+
+def label_styles(reducers: Mapping[str, str]) -> dict[str, Style]:
+    """Return the appearance of each label of several figures, the same in all of them, and no two alike.
+
+    The shortest label of a reducer has the reducer's appearance, as in every figure; others are variants of it.
+
+    Parameters
+    ----------
+    reducers : mapping of str to str
+        The configuration name of the reducer of each label.
+    """
+    base = reducer_styles(reducers.values())
+    styles: dict[str, Style] = {}
+    for label in sorted(reducers, key=lambda label: (len(label), label)):
+        style = base.pop(reducers[label], None)
+        if style is None:
+            first = next(styles[other] for other in styles if reducers[other] == reducers[label])
+            style = _further_variant(first, [*base.values(), *styles.values()])
+        styles[label] = style._replace(label=label)
+    return styles
+
+
+def _further_variant(style: Style, others: Sequence[Style]) -> Style:
+    """Return a variant that differs from all others, with dashes of another length if `_variant` has none left."""
+    variant = _variant(style, others)
+    lengths = count(8.0)
+    while _is_alike(variant, others):
+        variant = style._replace(linestyle=(0.0, (next(lengths), 2.0)))
+    return variant
 
 
 def _variant(style: Style, others: Iterable[Style]) -> Style:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from kmdr import datasets
 from kmdr.base.errors import UserError, section, shown, yes_or_no
 from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.process import CrashError
-from kmdr.base.text import Volume, announce, canonical, counted, tell
+from kmdr.base.text import Volume, announce, canonical, counted, tell, wrapped
 from kmdr.config.compose import compose_configs, compose_study_configs
 from kmdr.config.studies import studies as configured
 from kmdr.config.task import Task
@@ -149,7 +150,8 @@ def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, s
 def _note(text: str) -> None:
     """Log something that is not a mistake but may be unintended, unless the command is quiet."""
     if text and Volume.level >= 0:
-        tell(f"note: {text}")
+        line = f"note: {text}"
+        tell(wrapped(line) if sys.stderr.isatty() else line)  # a file or a program gets one line
 
 
 def _tell_all(lines: Iterable[str]) -> None:

@@ -31,8 +31,19 @@ HARDWARE = Cause(
 UNMEASURED = Cause(
     "unmeasured", "Time, cause not measured", "No other implementation was timed, or none decides the statement."
 )
-UNAVAILABLE = Cause("unavailable", "Data not available", "Datasets of the sentence are not available.")
+UNAVAILABLE = Cause(
+    "unavailable",
+    "Data not available",
+    "The claim is undecided or was not run, and datasets of its sentence are not available. A claim that fails on the "
+    "available data is listed by what fails there.",
+)
 UNDECIDED = Cause("undecided", "Undecided", "At this number of repetitions the runs neither support nor contradict it.")
+RULE = (
+    "A claim has statements of three kinds: reported numbers, statements on F and P, and statements on time. Each kind "
+    "that is not supported is a cause: Number for reported numbers, and Ordering for statements on F and P. Statements "
+    "on time are listed under Ordering if they fail with every implementation and on every machine that was timed, and "
+    "under Time otherwise. A claim may have several causes."
+)
 CAUSES = (NUMBER, ORDERING, IMPLEMENTATION, HARDWARE, UNMEASURED, UNAVAILABLE, UNDECIDED)
 _TIME: Mapping[RestsOn, Cause] = {
     "order": ORDERING, "implementation": IMPLEMENTATION, "hardware": HARDWARE, "not measured": UNMEASURED,
@@ -55,6 +66,6 @@ def _causes(verdict: Verdict) -> set[Cause]:
     causes = {cause for kind, cause in (("number", NUMBER), ("statement", ORDERING)) if kind in failing}
     if "time" in failing:
         causes.add(_TIME[verdict.basis.word if verdict.basis else "not measured"])
-    if verdict.gaps:
+    if verdict.gaps and verdict.outcome != "not supported":  # other data would not change that it fails on these
         causes.add(UNAVAILABLE)
     return causes | {UNDECIDED} if verdict.outcome == "undecided" else causes

@@ -17,7 +17,7 @@ from kmdr.analysis.comparison import Quantity, differences
 from kmdr.analysis.ranks import mean_ranks, profiles
 from kmdr.analysis.rows import SETTING_COLUMNS, differing_settings, settings_text, statistic, summary
 from kmdr.figures.panels import dataset_label
-from kmdr.figures.style import Method, Style, method_styles, reducer_styles
+from kmdr.figures.style import Method, Style, label_styles, method_styles, reducer_styles
 from kmdr.reporting.answers import QUANTITIES, Experiment, all_quantities, contenders, experiments_of
 
 # The quantities by which methods are ranked at each r; F itself only where all features were not run.
@@ -58,7 +58,7 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     """
     known = {study["name"]: study for study in configs}
     quantities = all_quantities()
-    styles: dict[str, dict[str, Any]] = {}
+    reducers: dict[str, str] = {}
     views: list[dict[str, Any]] = []
     cells: dict[str, list[pd.DataFrame]] = {}
     by_dataset = groupby(experiments_of(rows), key=lambda experiment: experiment.dataset)
@@ -67,7 +67,7 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
         of_papers: dict[str, pd.DataFrame] = {}
         for experiment, name in zip(ordered, _names(ordered, known), strict=True):
             looks = _looks(experiment, known)
-            styles |= {style.label: _look(style) for style in looks.values()}
+            reducers |= {style.label: reducer for (reducer, _), style in looks.items()}
             views.append({**_view(experiment, looks, quantities), **name})
             of_papers = _cells(experiment, views[-1], known) | of_papers  # the first one of each paper stays
         for paper, of_paper in of_papers.items():
@@ -77,14 +77,14 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
         table = pd.concat(tables)
         methods = list(zip(table["reducer"], table["params"], strict=True))
         by_method = method_styles(methods)
-        styles |= {style.label: _look(style) for style in by_method.values()}
+        reducers |= {style.label: reducer for (reducer, _), style in by_method.items()}
         overviews[paper] = _overview(table.assign(label=[by_method[method].label for method in methods]), quantities)
     return {
         "quantities": {
             name: {"label": q.title, "form": q.form, "least": q.less, "statistic": statistic(name)}
             for name, q in quantities.items()
         },
-        "styles": styles,
+        "styles": {label: _look(style) for label, style in label_styles(reducers).items()},
         "views": views,
         "overviews": overviews,
     }

@@ -31,7 +31,7 @@ from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.tables import Table, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
-from kmdr.reporting.causes import failures
+from kmdr.reporting.causes import RULE, failures
 from kmdr.reporting.exhibits import Exhibit, Grid, Picture, exhibit, pictures, table_grid
 from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests
@@ -48,6 +48,11 @@ _LONGEST_VENUE = 12
 
 QUESTION = "Does reducing the dimensions before k-means keep the clustering, and does it save time?"
 
+# Why one claim may have several verdicts among the open choices.
+CHOICES_RULE = (
+    "The verdicts of a row are unadjusted and rest on the trials that both of its choices share, so one claim may "
+    "start from different verdicts in different rows, and from another one than its final verdict."
+)
 # By state: a symbol, because colour alone is not accessible, and the class in the style sheet.
 STATES: Mapping[str, tuple[str, str]] = {
     "rerun": ("✓", "good"),
@@ -284,6 +289,8 @@ def _environment() -> Environment:
         "STATES": STATES,
         "OUTCOMES": OUTCOMES,
         "LEVEL": LEVEL,
+        "CAUSE_RULE": RULE,
+        "CHOICES_RULE": CHOICES_RULE,
         "KINDS": KINDS,
         "POWER": POWER,
         "outcome_titles": OUTCOME_TITLES,

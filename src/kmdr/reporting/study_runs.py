@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, compared, quantities_in, with_ratio
-from kmdr.analysis.ranks import mean_ranks
+from kmdr.analysis.ranks import FEWEST_PROBLEMS, mean_ranks
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import LEVEL
 from kmdr.figures.canvas import FORMATS
-from kmdr.figures.comparison import MIXED, UNTIMED, counts_of, time_notes
+from kmdr.figures.comparison import DIFFERENCES, MIXED, UNTIMED, counts_of, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, table_files
@@ -110,9 +110,10 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     formats |= {name: ".0f" for name in means if name.startswith("n ")}
     note = (
         "± is half the width of the 95 % interval of a mean; against none: F compared with k-means on all features "
-        f"from the same starts, by paired t tests at {100 * LEVEL:g} %, Holm-adjusted over the table. Δ is the mean "
-        "difference, from low to high its 95 % interval; where no difference is shown, n to show is about how many "
-        "repetitions would show one as large with a power of 90 %."
+        f"from the same starts, by paired t tests at {100 * LEVEL:g} %, Holm-adjusted over the table. {DIFFERENCES} "
+        "Where no difference is shown, n to show is about how many repetitions would show one as large with a power of "
+        "90 %. The page Answers makes another comparison: at one r, each method with every other, adjusted for the "
+        "number of methods alone."
     )
     note = " ".join([note, *time_notes(lines), *([MIXED] if (lines["versions"] > 1).any() else [])])
     best = {q.title: [int(i) for i in np.flatnonzero(lines[f"best {q.title}"])] for q in shown}
@@ -134,14 +135,17 @@ def _ranks(lines: pd.DataFrame) -> Table | None:
         ranks = mean_ranks(values, ascending=quantity.less)
         if len(values) > 1 and len(ranks):
             problems = max(problems, len(values))
-            columns |= {quantity.title: ranks["mean"], f"± {quantity.title}": ranks["high"] - ranks["mean"]}
+            columns[quantity.title] = ranks["mean"]
+            if ranks["high"].notna().any():
+                columns[f"± {quantity.title}"] = ranks["high"] - ranks["mean"]
     if not columns:
         return None
     frame = pd.DataFrame(columns).rename_axis("method").reset_index()
     first = frame.columns[1]
     note = (
         f"Mean rank over the {problems} datasets (in each of their settings) on which all of these methods ran; rank 1 "
-        "is the best mean over r. ± is the distance to the upper end of the 95 % interval over datasets."
+        "is the best mean over r. ± is the distance to the upper end of the 95 % interval over datasets, "
+        f"which fewer than {FEWEST_PROBLEMS} datasets do not have."
     )
     return Table(frame.sort_values(first, ignore_index=True), dict.fromkeys(columns, ".2f"), note)
 

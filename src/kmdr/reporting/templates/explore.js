@@ -104,8 +104,10 @@
         return `${kind} ${noteOf(view)} Studies: ${view.studies.join(", ")}.`;
       }
       if (!selected) return "Too few datasets have the same methods.";
+      const kind = fields.view.value === "profiles" ? " Shares have Wilson's 95 % intervals over datasets."
+        : " Mean ranks have 95 % intervals over datasets, of six datasets or more.";
       const omitted = selected.omitted.length ? ` Omitted, because run on fewer than half of them: ${selected.omitted.join(", ")}.` : "";
-      return `Over ${plural(selected.problems.length, "dataset")}: ${selected.problems.join("; ")}. The value of a method on a dataset is its mean over r.${omitted}`;
+      return `Over ${plural(selected.problems.length, "dataset")}: ${selected.problems.join("; ")}. The value of a method on a dataset is its mean over r.${kind}${omitted}`;
     };
 
     const draw = (data, restored) => {
@@ -124,7 +126,7 @@
       document.getElementById("explore-csv").onclick = () => saveCsv(heads, rowsOf(data), stem);
     };
 
-    form.addEventListener("input", ({ target }) => {
+    onChoice(form, (target) => {
       if (target.name === "method") hidden[target.checked ? "delete" : "add"](target.value);
     });
     connect("explore", form, ["view", "paper", "dataset", "settings", "quantity", "from", "to", "x", "y"], offer, draw);

@@ -171,7 +171,7 @@
   };
   if (form) {
     form.hidden = false;
-    form.addEventListener("input", () => {
+    onChoice(form, () => {
       filter();
       const state = [...new FormData(form)].filter(([, value]) => value);
       history.replaceState(null, "", state.length ? PREFIX + new URLSearchParams(state) : "#claims");

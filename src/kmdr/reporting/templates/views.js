@@ -105,7 +105,7 @@
       if (location.hash.startsWith(prefix)) show(new URLSearchParams(location.hash.slice(prefix.length)));
     };
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("input", async (event) => {
+    onChoice(form, async () => {
       await show();
       const chosen = names.filter((name) => fields[name].value && !fields[name].disabled);
       const state = new URLSearchParams(chosen.map((name) => [name, fields[name].value]));
