@@ -418,15 +418,28 @@ def test_geometric_grid_gets_a_log_axis():
     assert panel([row(r=r) for r in range(5, 301, 5)])[0].get_xscale() == "linear"
 
 
-def test_stand_in_is_in_the_title_and_described_below_as_is_the_timing():
+def test_stand_in_is_in_the_title_and_described_below():
     rows = dataset_rows("light", stand_in="68 × 21 of pie", concurrency=4)
     assert title(panel(rows, letter="b")[0]) == "(b) LIGHT (stand-in) – Objective"
     note = footnote(paper_grid(pd.DataFrame(rows), ["light"]).figure)
     assert "Stand-in: LIGHT (68 × 21 of pie)." in note
     rows = [{**row, "stand_in": np.nan} for row in rows]  # as pandas reads an empty cell
     assert "stand-in" not in title(panel(rows)[0])
-    timed = paper_grid(pd.DataFrame(rows), ["light"], ["objective", "total_seconds"]).figure
-    assert "LIGHT: timed in parallel with 3 other workers." in footnote(timed)
+
+
+def test_times_are_drawn_of_serially_timed_trials_only():
+    """Figures showed times of parallel trials, which the tables next to them omit."""
+    parallel, both = pd.DataFrame(dataset_rows("light", concurrency=4)), ["objective", "total_seconds"]
+    drawing = paper_grid(parallel, ["light"], both)
+    assert set(drawing.numbers["quantity"]) == {"objective"}
+    assert len(drawing.figure.axes) == 1
+    why = "no running time; timed in parallel with 3 other workers, while timing_repeats=3 times 3 repetitions serially"
+    assert f"Not shown: LIGHT ({why})." in footnote(drawing.figure)
+    alone = paper_grid(parallel, ["light"], ["total_seconds"])
+    assert words(alone.figure.axes[0]) == f"LIGHT: {why}"
+    mixed = pd.concat([parallel, pd.DataFrame(dataset_rows("usps"))])
+    times = paper_grid(mixed, ["light", "usps"], both).numbers.query("quantity == 'total_seconds'")
+    assert set(times["dataset"]) == {"usps"}
 
 
 def test_panels_without_data_say_why():
