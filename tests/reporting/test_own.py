@@ -51,7 +51,14 @@ def test_a_report_of_own_rows_is_about_them_alone(folder):
         assert page.count(f"{name}-") == 0
         assert not (folder / "report" / f"{name}.md").exists()
     for shown in (page, text):
-        assert f"no rows here: {', '.join(paper.name for paper in papers())}" in shown
+        assert "no rows here" not in shown
+        assert "Rerun random_sign on synth:" in shown.replace("\\_", "_")
+        assert "add <code>out=FOLDER" in shown or "add `out=FOLDER" in shown
+    links = re.findall(r'<p class="muted">(Figures|Tables): (.*)</p>', page)
+    assert [place for place, _ in links] == ["Figures", "Tables"]
+    for _, inside in links:
+        names = re.findall(">([^<]+)</a>", inside)
+        assert len(set(names)) == len(names) > 0
     assert not (folder / "verdicts.csv").exists()
     assert not (folder / "facts").exists()
 
@@ -155,7 +162,7 @@ def test_methods_are_ranked_over_several_datasets(tmp_path):
 def test_its_commands_give_the_same_rows(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("KMDR_CACHE", str(folder.parent / "cache"))
     page = (folder / "report" / "index.md").read_text()
-    commands = re.findall(r"Rerun: `(kmdr dataset=[^`]+)`", page)
+    commands = re.findall(r"Rerun [^`]*: `(kmdr dataset=[^`]+)`", page)
     assert len(commands) == 2
     for text in commands:
         program, *settings = shlex.split(text)

@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from kmdr.analysis.statistics import KINDS, LEVEL
+from kmdr.base.paths import RESULTS
 from kmdr.base.text import printable
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.effects import OUTCOMES
@@ -299,6 +300,7 @@ def _environment() -> Environment:
         "POWER": POWER,
         "outcome_titles": OUTCOME_TITLES,
         "LEAST": LEAST,
+        "RESULTS": RESULTS,
         "MOST_SECONDS": MOST_SECONDS,
         "frozen_note": frozen_note,
         "seeds_sentence": seeds_sentence,
