@@ -1,7 +1,9 @@
+import io
 import pickle
 import subprocess
 import sys
 from hashlib import sha256
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -13,13 +15,14 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy import stats
 
+import kmdr
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.results import Recorder
 from kmdr.analysis.rows import mean_interval, ratio_to_best, rows_where, standard_error, summarise, timing_note
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.figures.canvas import Drawing, panel_letter
-from kmdr.figures.panels import figures_for_folder, figures_of_studies, paper_grid, plot_panel
+from kmdr.figures.panels import figures_for_folder, figures_of, figures_of_studies, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, print_style
 from kmdr.harness.jobs import compose
 from kmdr.results.folder import write_files
@@ -418,28 +421,27 @@ def test_geometric_grid_gets_a_log_axis():
     assert panel([row(r=r) for r in range(5, 301, 5)])[0].get_xscale() == "linear"
 
 
-def test_stand_in_is_in_the_title_and_described_below():
+def test_stand_in_is_in_the_title_and_described_below_as_is_the_timing():
     rows = dataset_rows("light", stand_in="68 × 21 of pie", concurrency=4)
     assert title(panel(rows, letter="b")[0]) == "(b) LIGHT (stand-in) – Objective"
     note = footnote(paper_grid(pd.DataFrame(rows), ["light"]).figure)
     assert "Stand-in: LIGHT (68 × 21 of pie)." in note
     rows = [{**row, "stand_in": np.nan} for row in rows]  # as pandas reads an empty cell
     assert "stand-in" not in title(panel(rows)[0])
+    timed = paper_grid(pd.DataFrame(rows), ["light"], ["objective", "total_seconds"]).figure
+    assert "LIGHT: timed in parallel with 3 other workers." in footnote(timed)
 
 
-def test_times_are_drawn_of_serially_timed_trials_only():
-    """Figures showed times of parallel trials, which the tables next to them omit."""
-    parallel, both = pd.DataFrame(dataset_rows("light", concurrency=4)), ["objective", "total_seconds"]
-    drawing = paper_grid(parallel, ["light"], both)
-    assert set(drawing.numbers["quantity"]) == {"objective"}
-    assert len(drawing.figure.axes) == 1
-    why = "no running time; timed in parallel with 3 other workers, while timing_repeats=3 times 3 repetitions serially"
-    assert f"Not shown: LIGHT ({why})." in footnote(drawing.figure)
-    alone = paper_grid(parallel, ["light"], ["total_seconds"])
-    assert words(alone.figure.axes[0]) == f"LIGHT: {why}"
-    mixed = pd.concat([parallel, pd.DataFrame(dataset_rows("usps"))])
-    times = paper_grid(mixed, ["light", "usps"], both).numbers.query("quantity == 'total_seconds'")
-    assert set(times["dataset"]) == {"usps"}
+def test_runs_outside_papers_show_times_of_serially_timed_trials_only():
+    """Their figures, and those of kmdr.plot, showed times of parallel trials, which tables omit."""
+    parallel = pd.DataFrame(dataset_rows("light", concurrency=4))
+    files = figures_of(parallel, Path("own"))
+    assert set(pd.read_csv(io.BytesIO(files[Path("own.csv")]))["quantity"]) == {"objective", "accuracy"}
+    assert [ax.get_ylabel() for ax in kmdr.plot(parallel).axes] == ["normalised objective F", "accuracy P"]
+    assert words(kmdr.plot(parallel, "total_seconds").axes[0]) == "LIGHT: no values of running time"
+    files = figures_of(pd.concat([parallel, pd.DataFrame(dataset_rows("usps"))]), Path("own"))
+    numbers = pd.read_csv(io.BytesIO(files[Path("own.csv")]))
+    assert set(numbers.loc[numbers["quantity"] == "total_seconds", "dataset"]) == {"usps"}
 
 
 def test_panels_without_data_say_why():

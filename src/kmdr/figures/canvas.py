@@ -35,7 +35,9 @@ _LINE = 0.13  # inches: height of one line of a note or of the legend
 _HANDLE = 0.45  # inches in a legend: a line and the paddings of one column
 # The columns of panels of curves against r: a panel has means or, of a time, medians; an empty panel has no rows.
 _INTERVAL = ("mean", "median", "low", "high", "count")
-NO_NUMBERS = pd.DataFrame(columns=["quantity", *CELL, *_INTERVAL, "shown", "shown_count", "label", "drawn_as"])
+NO_NUMBERS = pd.DataFrame(
+    columns=["quantity", *CELL, *_INTERVAL, "shown", "shown_count", "label", "drawn_as", "timing"]
+)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from kmdr.analysis.rows import (
     is_time,
     ok_rows,
     quantity_rows,
-    serial_rows,
     settings_of,
     settings_text,
     statistic,
@@ -109,7 +108,7 @@ def plot_panel(
 ) -> pd.DataFrame:
     """Draw one quantity of one dataset against r: a line of means with markers and a 95 % band for each method.
 
-    Of a time, the line and the markers are medians of the serially timed trials; others are not shown.
+    Of a time, the line and the markers are medians.
 
     A method that ran at a single r while others ran at several does not depend on r and becomes a horizontal line, with
     a marker at its r if that lies within the panel. K-means on all features (``none``) is always such a line. Where the
@@ -149,13 +148,14 @@ def plot_panel(
     if styles is None:
         styles = method_styles(methods_of(rows))
     title, ylabel = quantity_label(quantity)
+    timing = timing_note(rows) if is_time(quantity) else ""
     ax.set_ylabel(ylabel)
     names = [f"({letter}) " * bool(letter) + name + " (stand-in)" * bool(_stand_ins(rows)), title]
     ax.set_title(" – ".join(names), loc="left")
-    if _comparable_rows(rows, quantity).empty:
+    numbers = _with_shown(rows, quantity, paper_repeats) if len(rows) else NO_NUMBERS
+    if numbers.empty:
         _write(ax, f"{name}: {_empty_panel_text(rows, quantity, reason)}")
         return NO_NUMBERS
-    numbers = _with_shown(rows, quantity, paper_repeats)
 
     grid, flat = _grid_and_flat(rows)
     shown = sorted(
@@ -180,14 +180,8 @@ def plot_panel(
     kinds = ["line" if method in flat else "curve" for method in _method_of_each(numbers)]
     _scale_y(ax, numbers, quantity)
     labels = [styles[method].label for method in _method_of_each(numbers)]
-    drawn = numbers.assign(quantity=quantity, label=labels, drawn_as=kinds)
+    drawn = numbers.assign(quantity=quantity, label=labels, drawn_as=kinds, timing=timing)
     return drawn[[name for name in NO_NUMBERS if name in drawn]]
-
-
-def _comparable_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """Return the rows that a panel shows: those that count for a quantity; of times, only serially timed ones."""
-    counted = quantity_rows(rows, quantity)
-    return serial_rows(counted) if is_time(quantity) else counted
 
 
 def _with_shown(rows: pd.DataFrame, quantity: str, paper_repeats: int | None) -> pd.DataFrame:
@@ -247,7 +241,7 @@ def paper_grid(
         (quantity, name): _empty_panel_text(of_dataset[name], quantity, (reasons or {}).get(name, NO_DATA))
         for quantity in quantities
         for name in datasets
-        if _comparable_rows(of_dataset[name], quantity).empty
+        if quantity_rows(of_dataset[name], quantity).empty
     }
     columns = [name for name in datasets if any((quantity, name) not in empty for quantity in quantities)]
     lines = [quantity for quantity in quantities if any((quantity, name) not in empty for name in datasets)]
@@ -354,6 +348,8 @@ def figures_of(
 ) -> dict[Path, bytes]:
     """Return the figures of one study as ``<stem>.{png,csv}``; with many datasets as ``<stem>_1`` and so on.
 
+    Times are those of serially timed trials.
+
     Parameters
     ----------
     rows : DataFrame
@@ -365,6 +361,7 @@ def figures_of(
     formats : sequence of str
         See `kmdr.figures.canvas.figure_files`.
     """
+    rows, note = with_serial_times(rows), " ".join(filter(None, (note, _untimed_note(rows))))
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
     pages = [columns[i : i + PER_FIGURE] for i in range(0, len(columns), PER_FIGURE)]
     files: dict[Path, bytes] = {}
@@ -372,6 +369,19 @@ def figures_of(
         drawing = paper_grid(rows, page, labels=labels, reasons=reasons, note=note)
         files |= figure_files(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem, formats)
     return files
+
+
+def with_serial_times(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows without the times of trials that ran in parallel, which may not be compared."""
+    times = [str(name) for name in rows if is_time(str(name))]
+    return rows.assign(**{name: rows[name].where(rows["concurrency"] == 1) for name in times})
+
+
+def _untimed_note(rows: pd.DataFrame) -> str:
+    """Return how to get times, if no trial of some rows was timed serially."""
+    if rows.empty or (rows["concurrency"] == 1).any():
+        return ""
+    return "No trial was timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
 
 
 def _dataset_order(name: str) -> tuple[int, str]:
@@ -464,10 +474,7 @@ def _empty_panel_text(rows: pd.DataFrame, quantity: str, reason: str) -> str:
         return f"no results; all {len(rows)} trials failed"
     if quantity in ("accuracy", "nmi", "ari"):
         return f"no {quantity.upper() if quantity != 'accuracy' else quantity}; the data has no labels"
-    title = quantity_label(quantity)[0].lower()
-    if is_time(quantity) and (timing := timing_note(rows)):
-        return f"no {title}; {timing}, while timing_repeats=3 times 3 repetitions serially"
-    return f"no values of {title}"
+    return f"no values of {quantity_label(quantity)[0].lower()}"
 
 
 def _grid_and_flat(rows: pd.DataFrame) -> tuple[list[int], set[Method]]:
@@ -800,6 +807,8 @@ def _notes(
     stand_ins = [f"{name} ({text})" for name, of_name in of_dataset.items() for text in _stand_ins(of_name)]
     if stand_ins:
         notes.append(f"Stand-in{'s' * (len(stand_ins) > 1)}: {', '.join(stand_ins)}.")
+    if any(map(is_time, quantities)):
+        notes += [f"{name}: {text}." for name, of_name in of_dataset.items() if (text := timing_note(of_name))]
     if rows["env_hash"].nunique() > 1:
         notes.append(f"Computed in {rows['env_hash'].nunique()} environments.")
     of_methods = rows.groupby(["reducer", "params"], observed=True)
@@ -818,11 +827,17 @@ def _notes(
     for quantity in filter(is_time, quantities):
         for dataset in datasets:
             run = rows[rows["dataset"] == dataset]
-            timed = set(methods_of(_comparable_rows(run, quantity)))
-            absent = [m for m in styles if timed and m in set(methods_of(run)) - timed]
-            untimed |= dict.fromkeys(f"{styles[method].label}{dataset_suffix(dataset)}" for method in absent)
+            if len(run):
+                timed = set(methods_of(quantity_rows(run, quantity)))
+                absent = [m for m in styles if m in set(methods_of(run)) - timed]
+                untimed |= dict.fromkeys(f"{styles[method].label}{dataset_suffix(dataset)}" for method in absent)
     if untimed:
-        notes.append(f"Not timed serially, so without a running time: {', '.join(untimed)}.")
+        why = (
+            "Not timed serially, so without"
+            if (rows["concurrency"] == 1).any()
+            else "Repetitions share steps, so without"
+        )
+        notes.append(f"{why} a running time: {', '.join(untimed)}.")
     return notes
 
 
