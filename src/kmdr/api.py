@@ -339,8 +339,8 @@ def plot(
     rows : DataFrame or Comparison
         Rows as of `run`, or the result of `compare`.
     quantities : sequence of str
-        Columns of the rows, from top to bottom; those without values are omitted. Times are those of serially timed
-        trials.
+        Columns of the rows, from top to bottom; those without values are omitted. Times of trials that ran in
+        parallel are not shown.
 
     Raises
     ------

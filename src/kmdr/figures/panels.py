@@ -348,7 +348,7 @@ def figures_of(
 ) -> dict[Path, bytes]:
     """Return the figures of one study as ``<stem>.{png,csv}``; with many datasets as ``<stem>_1`` and so on.
 
-    Times are those of serially timed trials.
+    Times of trials that ran in parallel are not shown.
 
     Parameters
     ----------
