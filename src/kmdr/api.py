@@ -32,7 +32,7 @@ from kmdr.config.studies import studies
 from kmdr.config.suggestions import unknown_reducer
 from kmdr.datasets import Dataset, from_arrays
 from kmdr.figures.comparison import method_names, summary_table
-from kmdr.figures.panels import paper_grid
+from kmdr.figures.panels import paper_grid, with_serial_times
 from kmdr.figures.tables import cells, footnote, text
 from kmdr.harness.compiled import COMPILE_SECONDS, compile_kernels, is_compiled, parts
 from kmdr.harness.experiment import Experiment
@@ -339,7 +339,8 @@ def plot(
     rows : DataFrame or Comparison
         Rows as of `run`, or the result of `compare`.
     quantities : sequence of str
-        Columns of the rows, from top to bottom; those without values are omitted.
+        Columns of the rows, from top to bottom; those without values are omitted. Times of trials that ran in
+        parallel are not shown.
 
     Raises
     ------
@@ -351,9 +352,10 @@ def plot(
         raise ArgumentError(f"rows = {shown(rows)} are not rows of trials; give the result of kmdr.compare or kmdr.run")
     if isinstance(quantities, str):
         quantities = [quantities]
+    frame = with_serial_times(frame)
     names = list(dict.fromkeys(frame["dataset"]))
     available = [name for name in quantities if name not in frame or frame[name].notna().any()]
-    return paper_grid(frame, names, available).figure
+    return paper_grid(frame, names, available or quantities).figure
 
 
 def load(name: str, **options: Any) -> Dataset:

@@ -2,10 +2,13 @@
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
 from kmdr.claims import frozen
+from kmdr.claims.catalogue import papers
+from kmdr.cli import new
 
 
 @pytest.mark.parametrize("paper", frozen.built_in(), ids=lambda paper: paper.name)
@@ -17,10 +20,24 @@ def test_the_declarations_are_the_frozen_ones(paper):
 
 
 def test_the_report_says_whether_they_are(monkeypatch):
-    assert " are frozen (hash " in frozen.frozen_note()
+    built_in = frozen.built_in()
+    assert " repetitions are frozen (hash " in frozen.frozen_note(built_in)
     declared = frozen.declarations
     monkeypatch.setattr(frozen, "declarations", lambda paper: declared(paper) | {"margins": {}})
-    assert " differ from the frozen ones (hash " in frozen.frozen_note()
+    assert " differ from the frozen ones (hash " in frozen.frozen_note(built_in)
+
+
+def test_the_note_is_about_the_shown_papers(monkeypatch, tmp_path):
+    """A folder with only a custom paper showed the hash of the built-in ones."""
+    new.write("paper", "smith24", tmp_path)
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path))
+    custom, first, *others = sorted(papers(), key=lambda paper: paper.name != "smith24")
+    text = frozen.file_of(first).read_bytes()
+    assert frozen.frozen_note([]) == frozen.frozen_note([custom]) == ""
+    assert f"(hash {sha256(text).hexdigest()[:12]})" in frozen.frozen_note([first])
+    assert f" repetitions of {first.name} are frozen" in frozen.frozen_note([custom, first])
+    every = b"".join(frozen.file_of(paper).read_bytes() for paper in (first, *others))
+    assert f"(hash {sha256(every).hexdigest()[:12]})" in frozen.frozen_note([*reversed(others), first])
 
 
 def test_a_claims_parts_margins_and_repetitions_are_in_it():

@@ -53,6 +53,10 @@ def test_what_it_says_to_try_works(kind, monkeypatch, capsys):
     assert set(rows["status"]) == {"ok"}
     if kind == "paper":
         assert set(rows["study"]) == {"own26_fig1"}
+        # F on all features was almost 0, so that the report showed ratios of 12820.
+        F = rows.groupby("reducer")["objective"].mean()
+        assert 0.1 < F["none"] < F["random_sign"] < 1.5 * F["none"]
+        assert rows.groupby("r")["accuracy"].mean().loc[[10, 20, 50, 100]].is_monotonic_increasing
     else:
         of_all = kind in ("dataset", "metric")
         own = rows if of_all else rows[(rows["reducer"] == NAMES[kind]) | (rows["engine"] == NAMES[kind])]

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from kmdr.harness.jobs import compose
 from kmdr.reporting.build import build
 from kmdr.reporting.study_runs import study_runs
 from kmdr.results.table import rows_of
+from reports import make_report, page_and_markdown
 from rows import hashed, make_rows, write_rows
 
 DATA = ("dataset=synth", "dataset.n=80", "dataset.d=30", "dataset.k=3")
@@ -49,9 +51,38 @@ def test_a_report_of_own_rows_is_about_them_alone(folder):
         assert page.count(f"{name}-") == 0
         assert not (folder / "report" / f"{name}.md").exists()
     for shown in (page, text):
-        assert f"no rows here: {', '.join(paper.name for paper in papers())}" in shown
+        assert "no rows here" not in shown
+        assert "Rerun random_sign on synth:" in shown.replace("\\_", "_")
+        assert "add <code>out=FOLDER" in shown or "add `out=FOLDER" in shown
+    links = re.findall(r'<p class="muted">(Figures|Tables): (.*)</p>', page)
+    assert [place for place, _ in links] == ["Figures", "Tables"]
+    for _, inside in links:
+        names = re.findall(">([^<]+)</a>", inside)
+        assert len(set(names)) == len(names) > 0
     assert not (folder / "verdicts.csv").exists()
     assert not (folder / "facts").exists()
+
+
+def test_the_page_of_runs_is_true_of_own_rows(folder):
+    """It had no row of them, the reason for repetitions of the papers' studies, and commands that run these."""
+    page = (folder / "report" / "index.html").read_text().split('" id="runs"')[1].split("</section>")[0]
+    rows = rows_of(folder)
+    assert f"{len(rows)} rows from 1 of 1 studies, none of which failed; " in page
+    assert f'<td class="num">4</td><td class="num">{len(rows)}</td>' in page
+    assert "<td>synth</td>" in page
+    for shown in (page, (folder / "report" / "runs.md").read_text()):
+        assert "kmdr verify FOLDER" in shown
+        assert "kmdr report FOLDER" in shown
+        for other in ("pilot", "make ", "reproduce", "committed", "Open points", "Printed numbers"):
+            assert other not in shown
+
+
+def test_the_page_of_runs_is_true_of_a_custom_paper():
+    report = make_report()
+    custom = replace(report.papers[0], folder=replace(report.papers[0].folder, name="own26"))
+    for page in page_and_markdown(replace(report, papers=[custom])):
+        assert "pilot" not in page
+        assert "make reproduce" not in page
 
 
 def test_a_study_of_ours_beyond_its_paper_stands_behind_the_papers(tmp_path):
@@ -131,7 +162,7 @@ def test_methods_are_ranked_over_several_datasets(tmp_path):
 def test_its_commands_give_the_same_rows(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("KMDR_CACHE", str(folder.parent / "cache"))
     page = (folder / "report" / "index.md").read_text()
-    commands = re.findall(r"Rerun: `(kmdr dataset=[^`]+)`", page)
+    commands = re.findall(r"Rerun [^`]*: `(kmdr dataset=[^`]+)`", page)
     assert len(commands) == 2
     for text in commands:
         program, *settings = shlex.split(text)

@@ -1,7 +1,9 @@
+import io
 import pickle
 import subprocess
 import sys
 from hashlib import sha256
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -13,13 +15,14 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy import stats
 
+import kmdr
 from kmdr.analysis.environments import environment_notes
 from kmdr.analysis.results import Recorder
 from kmdr.analysis.rows import mean_interval, ratio_to_best, rows_where, standard_error, summarise, timing_note
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
 from kmdr.figures.canvas import Drawing, panel_letter
-from kmdr.figures.panels import figures_for_folder, figures_of_studies, paper_grid, plot_panel
+from kmdr.figures.panels import figures_for_folder, figures_of, figures_of_studies, paper_grid, plot_panel
 from kmdr.figures.style import KNOWN, TEXT_WIDTH, print_style
 from kmdr.harness.jobs import compose
 from kmdr.results.folder import write_files
@@ -427,6 +430,18 @@ def test_stand_in_is_in_the_title_and_described_below_as_is_the_timing():
     assert "stand-in" not in title(panel(rows)[0])
     timed = paper_grid(pd.DataFrame(rows), ["light"], ["objective", "total_seconds"]).figure
     assert "LIGHT: timed in parallel with 3 other workers." in footnote(timed)
+
+
+def test_runs_outside_papers_show_times_of_serially_timed_trials_only():
+    """Their figures, and those of kmdr.plot, showed times of parallel trials, which tables omit."""
+    parallel = pd.DataFrame(dataset_rows("light", concurrency=4))
+    files = figures_of(parallel, Path("own"))
+    assert set(pd.read_csv(io.BytesIO(files[Path("own.csv")]))["quantity"]) == {"objective", "accuracy"}
+    assert [ax.get_ylabel() for ax in kmdr.plot(parallel).axes] == ["normalised objective F", "accuracy P"]
+    assert words(kmdr.plot(parallel, "total_seconds").axes[0]) == "LIGHT: no values of running time"
+    files = figures_of(pd.concat([parallel, pd.DataFrame(dataset_rows("usps"))]), Path("own"))
+    numbers = pd.read_csv(io.BytesIO(files[Path("own.csv")]))
+    assert set(numbers.loc[numbers["quantity"] == "total_seconds", "dataset"]) == {"usps"}
 
 
 def test_panels_without_data_say_why():

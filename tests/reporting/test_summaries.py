@@ -48,6 +48,11 @@ def test_a_line_gives_the_reported_value_and_ours():
     assert line["ours"] == pytest.approx(0.771)
 
 
+def test_a_summary_has_the_limitations_of_its_papers_file_only():
+    """Every paper's page said that no author was contacted, also that of a paper whose file says nothing of it."""
+    assert paper_summaries(make_report())["bzmd15"].parts["Limitations"] == ["Times are ours."]
+
+
 def test_the_computing_time_and_the_largest_matrix_of_each_study_are_formatted():
     table = paper_summaries(make_report())["bzmd15"].parts["Computing time and memory"]
     names, lines = cells(table)

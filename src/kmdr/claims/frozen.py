@@ -1,14 +1,14 @@
 """The frozen declarations of the claims: what is tested was fixed before the rows that are judged.
 
 ``frozen.json`` in a paper's folder has each claim's sentence, quotation, parts, scope and test in words, the margins,
-the studies with their repetitions, and a hash of the code of the tests. The report prints the files' hash, and whether
-the declarations still equal them. ``python -m kmdr.claims.frozen`` writes the files.
+the studies with their repetitions, and a hash of the code of the tests. The report prints the hash of the files of
+its papers, and whether the declarations still equal them. ``python -m kmdr.claims.frozen`` writes the files.
 """
 
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +71,26 @@ def text_of(declared: Mapping[str, Any]) -> str:
     return json.dumps(declared, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def frozen_note() -> str:
-    """Return the hash of the frozen files, and which papers' declarations differ from them."""
-    texts = [file_of(paper).read_text("utf-8") for paper in built_in()]
+def frozen_note(shown: Sequence[Paper]) -> str:
+    """Return the hash of the frozen files of some papers, and whose declarations differ from them.
+
+    Parameters
+    ----------
+    shown : sequence of Paper
+        In any order. If only some of them have a frozen file, the note names these; it is empty if none has.
+    """
+    frozen = sorted((paper for paper in shown if file_of(paper).is_file()), key=lambda paper: (paper.year, paper.name))
+    if not frozen:
+        return ""
+    texts = [file_of(paper).read_text("utf-8") for paper in frozen]
     digest = hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
-    pairs = zip(built_in(), texts, strict=True)
+    pairs = zip(frozen, texts, strict=True)
     changed = [paper.name for paper, text in pairs if text != text_of(declarations(paper))]
-    if not changed:
-        return f"Tests, margins, central statements and repetitions are frozen (hash {digest})."
-    where = ", ".join(changed)
-    return f"Tests, margins, central statements or repetitions of {where} differ from the frozen ones (hash {digest})."
+    if changed:
+        parts = f"Tests, margins, central statements or repetitions of {', '.join(changed)}"
+        return f"{parts} differ from the frozen ones (hash {digest})."
+    of_papers = f" of {', '.join(paper.name for paper in frozen)}" if len(frozen) < len(shown) else ""
+    return f"Tests, margins, central statements and repetitions{of_papers} are frozen (hash {digest})."
 
 
 if __name__ == "__main__":

@@ -348,6 +348,8 @@ def figures_of(
 ) -> dict[Path, bytes]:
     """Return the figures of one study as ``<stem>.{png,csv}``; with many datasets as ``<stem>_1`` and so on.
 
+    Times of trials that ran in parallel are not shown.
+
     Parameters
     ----------
     rows : DataFrame
@@ -359,6 +361,7 @@ def figures_of(
     formats : sequence of str
         See `kmdr.figures.canvas.figure_files`.
     """
+    rows, note = with_serial_times(rows), " ".join(filter(None, (note, _untimed_note(rows))))
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
     pages = [columns[i : i + PER_FIGURE] for i in range(0, len(columns), PER_FIGURE)]
     files: dict[Path, bytes] = {}
@@ -366,6 +369,19 @@ def figures_of(
         drawing = paper_grid(rows, page, labels=labels, reasons=reasons, note=note)
         files |= figure_files(drawing, stem.with_name(f"{stem.name}_{number}") if len(pages) > 1 else stem, formats)
     return files
+
+
+def with_serial_times(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows without the times of trials that ran in parallel, which may not be compared."""
+    times = [str(name) for name in rows if is_time(str(name))]
+    return rows.assign(**{name: rows[name].where(rows["concurrency"] == 1) for name in times})
+
+
+def _untimed_note(rows: pd.DataFrame) -> str:
+    """Return how to get times, if no trial of some rows was timed serially."""
+    if rows.empty or (rows["concurrency"] == 1).any():
+        return ""
+    return "No trial was timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
 
 
 def _dataset_order(name: str) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from kmdr.analysis.departures import departures
 from kmdr.analysis.environments import ENVIRONMENT_COLUMNS, environment_notes, rows_by_environment
@@ -42,11 +43,13 @@ from kmdr.results.reader import check_places
 _PAGE, _MADE_FROM = Path("report", "index.html"), Path("report", ".made_from")
 
 
-def _studies(results: Results, configs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _studies(
+    results: Results, configs: Sequence[Mapping[str, Any]], every_setting: bool = False
+) -> list[Mapping[str, Any]]:
     """Return what was run of each study; studies on request only if they have rows."""
     summaries: list[Mapping[str, Any]] = []
     sizes = ["n", "d", "nnz"]
-    every = results.columns(["study", "config_hash", "repeat", "status", *SECONDS, *sizes])
+    every = results.columns(["study", "config_hash", "repeat", "status", *SECONDS, *sizes], every=every_setting)
     of_studies = {str(name): of_study for name, of_study in every.groupby("study")}
     for study in configs:
         rows = of_studies.get(study["name"], every.iloc[:0])
@@ -90,6 +93,13 @@ def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dic
     return custom, beyond
 
 
+def _config(rows: pd.DataFrame, study: str, title: str) -> Mapping[str, Any]:
+    """Return the datasets and reducers of rows outside the configured studies in the form of a configuration."""
+    of_study = rows[rows["study"] == study]
+    names = {f"{column}s": sorted(map(str, of_study[column].unique())) for column in ("dataset", "reducer")}
+    return {"name": study, "paper": "", "title": title, **names}
+
+
 def report_of(
     contents: Contents,
     configs: Sequence[Mapping[str, Any]],
@@ -130,6 +140,8 @@ def report_of(
             diagnoses.setdefault(claim, []).append(diagnosis)
     custom, beyond = _unread(results, configs)
     rows, every_row = results.compact_rows, results.every_compact_row
+    known = {study["name"] for study in configs}
+    others = [_config(every_row, name, title) for name, title in custom.items() if name not in known]
     timed = results.columns(ENVIRONMENT_COLUMNS)
     register = [(point, changes.get(point.id, []), answered(point, results)) for point in open_points(shown)]
     return Report(
@@ -140,7 +152,7 @@ def report_of(
         contents.environments,
         {str(k): int(v) for k, v in results.columns(["code_version"])["code_version"].value_counts().items()},
         [*contents.notes, *code_notes(rows), *environment_notes(timed)],
-        _studies(results, configs),
+        [*_studies(results, configs), *_studies(results, others, every_setting=True)],
         results.missing,
         contents.plan,
         {part.paper: part for part in made if isinstance(part, MultiverseSection)},

@@ -20,10 +20,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from kmdr.analysis.statistics import KINDS, LEVEL
+from kmdr.base.paths import RESULTS
 from kmdr.base.text import printable
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.effects import OUTCOMES
-from kmdr.claims.frozen import frozen_note
+from kmdr.claims.frozen import built_in, frozen_note
 from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
@@ -254,6 +255,17 @@ def shortfalls(plan: Mapping[str, Any]) -> list[str]:
     return sentences or ["Some parts of the studies were not run."]
 
 
+def _rerun_commands(report: Report) -> list[tuple[str, str]]:
+    """Return commands for a folder of some papers or custom runs, each with what it does."""
+    names = " ".join(paper.name for paper in report.papers)
+    of_papers = "runs every study of these papers with available data, then makes this report"
+    return [
+        *([(f"kmdr reproduce {names} OUT=FOLDER", of_papers)] if names else []),
+        ("kmdr verify FOLDER", "reruns a random sample of the rows and compares them"),
+        ("kmdr report FOLDER", "makes figures, tables and this page from the rows alone"),
+    ]
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("kmdr.reporting"),
@@ -295,6 +307,7 @@ def _environment() -> Environment:
         "POWER": POWER,
         "outcome_titles": OUTCOME_TITLES,
         "LEAST": LEAST,
+        "RESULTS": RESULTS,
         "MOST_SECONDS": MOST_SECONDS,
         "frozen_note": frozen_note,
         "seeds_sentence": seeds_sentence,
@@ -344,6 +357,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
     summaries = paper_summaries(report)
     sections = paper_sections(report)
     of_page = views(report, sections)
+    of_kmdr, shown_names = [paper.name for paper in built_in()], [paper.name for paper in report.papers]
     content = {
         "style": Markup(style),
         "start_script": Markup(start_script),
@@ -377,6 +391,10 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "shortfalls": shortfalls(report.plan),
         "printed_note": NOTE,
         "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
+        "built_in": [name for name in shown_names if name in of_kmdr],
+        "all_built_in": set(of_kmdr) <= set(shown_names),
+        "paper_names": shown_names,
+        "rerun_commands": _rerun_commands(report),
         "item_counts": _counts((reproduction.state for reproduction in report.items), ITEM_STATES),
         "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
         "papers_in_words": number_word(len(report.papers)),

@@ -36,8 +36,8 @@ class StudyRuns:
         Its figures and its tables, by their paths within the folder.
     table : Table
         One row per dataset, method and r.
-    commands : tuple of str
-        The commands that rerun it.
+    commands : mapping of str to str
+        The commands that rerun it, each with its method and dataset.
     ranks : Table or None
         Mean rank of each method over the datasets, if there are several.
     """
@@ -46,7 +46,7 @@ class StudyRuns:
     title: str
     files: Mapping[Path, bytes]
     table: Table
-    commands: tuple[str, ...]
+    commands: Mapping[str, str]
     ranks: Table | None = None
 
 
@@ -161,12 +161,12 @@ def _against_all_features(lines: pd.DataFrame) -> list[str]:
     ]
 
 
-def _commands(rows: pd.DataFrame) -> tuple[str, ...]:
-    """Return the command of each configuration."""
-    commands = []
+def _commands(rows: pd.DataFrame) -> dict[str, str]:
+    """Return the command of each configuration, with its method and dataset."""
+    commands: dict[str, str] = {}
     for _, group in rows.groupby("config_hash", sort=False):
         sizes = sorted({int(r) for r in group["r"]})
-        commands.append(
-            command_of({str(k): v for k, v in group.iloc[0].items()}, sizes, int(group["repeat"].max()) + 1)
-        )
-    return tuple(dict.fromkeys(commands))
+        row = {str(name): value for name, value in group.iloc[0].items()}
+        command = command_of(row, sizes, int(group["repeat"].max()) + 1)
+        commands.setdefault(command, f"{row['reducer']} on {row['dataset']}")
+    return commands

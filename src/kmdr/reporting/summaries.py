@@ -30,7 +30,6 @@ HOLDS: dict[Kind, str] = {
     "number": "its numbers are plausible", "statement": "its statements on F and P are supported",
     "time": "its statements on time are supported",
 }  # fmt: skip
-_NOT_CONTACTED = "No author was contacted: the settings are from the papers, and from public code where it is named."
 _NO_NUMBER = {"reported": "–", "ours": "–"}
 _MATRIX = "largest data matrix (MB)"
 # The outcomes of the claims that a summary lists under a title.
@@ -98,7 +97,7 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
         "Open choices and the reported numbers": [explanation] if explanation else [],
         "Deviations": Table(pd.DataFrame(deviations, columns=["subject", "in the paper", "here", "effect"]), {}),
         "Computing time and memory": _computing(studies),
-        "Limitations": [*paragraphs(words.limitations), _NOT_CONTACTED],
+        "Limitations": paragraphs(words.limitations),
     }
     findings = [Finding(paper.name, text, s) for s in words.findings if (text := cited(tables, s))]
     return PaperSummary(findings, {title: part for title, part in parts.items() if not _is_empty(part)})
