@@ -320,6 +320,7 @@ def test_filters_of_claims_are_in_the_address_too(session, page):
 )
 @pytest.mark.parametrize("events", [["input"], ["change"], ["input", "change"]], ids="+".join)
 def test_a_choice_acts_once_on_input_change_or_both(session, explored_page, form, field, value, events):
+    session.emulate()  # an earlier test may have shown a page as on paper, without forms
     session.open(explored_page)
     view = form.partition("-")[0]
     if view != "claim":
