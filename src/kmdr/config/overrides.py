@@ -55,7 +55,7 @@ def check_names(arguments: Sequence[str]) -> None:
     for override in options.overrides:
         name = re.match(r"[~+]*(\w+)(?=[\w./@]*=)", override)
         if name and name[1] not in known:
-            raise unknown_setting(override, name[1], known)
+            raise unknown_setting(override, name[1], known, options.overrides)
 
 
 def checked_arguments(arguments: Sequence[str]) -> list[str]:

@@ -46,23 +46,26 @@ def setting_names() -> list[str]:
     return sorted({*config, *(group for group in groups if " " not in group), "r_grid"})
 
 
-def unknown_setting(text: str, name: str, valid: Collection[str]) -> UserError:
+def unknown_setting(text: str, name: str, valid: Collection[str], others: Collection[str]) -> UserError:
     """Return the error for an override of an unknown setting, with the setting if the meaning is clear.
 
     Parameters
     ----------
     text : str
         The override, ``NAME=VALUE``.
+    others : collection of str
+        All overrides of the command.
     """
     before, _, value = text.partition("=")
     if before == "r":
         sizes = value.strip("[]")
         return UserError(f"no setting is named 'r'; write {shlex.quote(f'r_grid=[{sizes}]')}")
-    from kmdr.datasets.file_options import FileOptions  # it takes long to import, and only a mistake needs it
+    if "dataset=file" in others:
+        from kmdr.datasets.file_options import FileOptions  # takes long to import, as the run itself does
 
-    if before in {option.name for option in fields(FileOptions)}:
-        remedy = shlex.quote(f"dataset.{name}={value}")
-        return UserError(f"no setting is named {name!r}; an option of the dataset is written {remedy}")
+        if before in {option.name for option in fields(FileOptions)}:
+            remedy = shlex.quote(f"dataset.{name}={value}")
+            return UserError(f"no setting is named {name!r}; an option of the dataset is written {remedy}")
     return unknown("setting", name, valid)
 
 
