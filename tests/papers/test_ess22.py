@@ -246,7 +246,7 @@ def world(shift=0.0, power=1.0, cost=1.03, repeats=6):
 
 
 def outcomes(results):
-    return {id_: uncorrected(claim, results)[0] for id_, claim in CLAIMS.items()}
+    return {id_: uncorrected(claim, results).outcome for id_, claim in CLAIMS.items()}
 
 
 def test_numbers_like_the_published_ones_support_the_claims():
