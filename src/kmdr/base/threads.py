@@ -49,12 +49,13 @@ def process_row_blocks(n: int, work: Callable[[slice], None]) -> None:
     Threads help only in code that releases the GIL, such as compiled kernels with ``nogil``. What ``work`` writes must
     depend on its rows alone, so that the result does not depend on the number of threads.
     """
-    if _threads == 1 or n < 2 * _threads:
+    if _threads == 1:
         work(slice(0, n))
         return
-    bounds = [n * i // _threads for i in range(_threads + 1)]
-    blocks = [slice(lo, hi) for lo, hi in pairwise(bounds)]
-    with _libraries().limit(limits=1):  # otherwise each thread would start as many threads of BLAS
+    parts = max(min(_threads, n), 1)
+    blocks = [slice(lo, hi) for lo, hi in pairwise(n * i // parts for i in range(parts + 1))]
+    # Otherwise each thread would start as many threads of BLAS; for the small products of kernels, they mostly wait.
+    with _libraries().limit(limits=1):
         others = [_pool(_threads - 1).submit(work, block) for block in blocks[1:]]
         work(blocks[0])
         for other in others:

@@ -188,10 +188,6 @@ class LeverageScores(_Sampling):
         scale = scale if self.rescaled else np.ones_like(scale)
         return merge_columns(columns, scale, self.merged == "draws") if self.merged in _MERGING else (columns, scale)
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.map_[0])
-
     def _vectors(self, A: Matrix, k: int, rng: np.random.Generator) -> Dense:
         del rng
         return right_singular_vectors(A, k, self.solver, self.name)
