@@ -11,6 +11,7 @@ import pytest
 from kmdr.cli.arguments import COMMANDS
 from kmdr.config.task import SETTINGS
 from kmdr.results.row_check import config_of
+from kmdr.results.table import load_rows
 from rows import make_rows, write_rows
 
 LATER = {"0.2": ("machine",), "0.1": ("machine", "metrics", "guests", "code_hash", *SETTINGS)}
@@ -38,3 +39,21 @@ def test_a_folder_of_an_older_version_gives_the_same_table(version, packed, tmp_
         shown.append(capsys.readouterr().out)
     assert "svd" in shown[0]
     assert shown[0] == shown[1]
+
+
+def test_rows_without_options_take_those_of_rows_of_the_same_data_if_these_agree(tmp_path):
+    def rows(dataset, method, options):
+        return make_rows("s", dataset, method, options=options)
+
+    scaled, units = '{"scale":"standard"}', '{"rows":"unit"}'
+    write_rows(
+        tmp_path,
+        *(rows("one", "none", ""), rows("one", "svd", scaled)),
+        *(rows("two", "none", scaled), rows("two", "svd", units), rows("two", "rp", "")),
+        rows("alone", "svd", ""),
+    )
+    read = load_rows(tmp_path)[0].astype(str).groupby(["dataset", "reducer"])["options"].unique().map(list).to_dict()
+    assert read == {
+        ("one", "none"): [scaled], ("one", "svd"): [scaled],
+        ("two", "none"): [scaled], ("two", "svd"): [units], ("two", "rp"): [""], ("alone", "svd"): [""],
+    }  # fmt: skip

@@ -27,8 +27,8 @@ from kmdr.metrics.references import refuse_taken_names
 _MOST_SIZES = 10_000
 _MOST_DIMENSIONS = 10**9
 _MOST_SEED = 2**128 - 1
-# The starts of ``kmeans.n_init=auto``.
-AUTO = {"n_init": 100, "until_found": 10}
+# The starts of ``kmeans.n_init=auto``: with fewer, one run in three ends .2 % above the best on some data of many dimensions.
+AUTO = {"n_init": 400, "until_found": 20}
 
 
 def _grid(value: Any) -> tuple[int, ...]:
