@@ -27,7 +27,7 @@ from kmdr.metrics.references import refuse_taken_names
 _MOST_SIZES = 10_000
 _MOST_DIMENSIONS = 10**9
 _MOST_SEED = 2**128 - 1
-# The starts of ``kmeans.n_init=auto``: with fewer, one run in three ends .2 % above the best on some data of many dimensions.
+# The starts of ``kmeans.n_init=auto``: with a fourth, one run in three ends .2 % above the best on some public data.
 AUTO = {"n_init": 400, "until_found": 20}
 
 

@@ -62,5 +62,5 @@ def _difference(component: Component, rows: pd.DataFrame) -> float:
     difference = DIFFERENCES[component.unit]
     if component.unit != "F":
         return difference
-    named = rows["dataset"].map(lambda name: dataset_label(name) in component.label)
+    named = rows["dataset"].isin([name for name in rows["dataset"].unique() if dataset_label(name) in component.label])
     return difference * float((rows[named] if named.any() else rows)["objective"].mean())

@@ -13,6 +13,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 
@@ -160,8 +161,10 @@ def _rows_of(rows: Mapping[str, pd.DataFrame], settled: Settled) -> pd.DataFrame
 
 
 def _runs(rows: pd.DataFrame, number: Number) -> pd.DataFrame:
-    """Return the runs of a number in the order of the repetitions; a method with a single r has it at all r."""
-    rows = rows[(rows["dataset"] == number.dataset) & (rows["reducer"] == number.method)]
+    """Return the runs of a number in the order of the repetitions, from the rows of its method on its dataset.
+
+    A method with a single r has it at all r.
+    """
     if rows["r"].nunique() > 1:
         rows = rows[rows["r"] == number.r]
     return rows.drop_duplicates("repeat").sort_values("repeat", kind="stable")
@@ -181,11 +184,12 @@ class _Reader:
         quantities |= {of_number["share"]["of"] for of_number in reading.values() if "share" in of_number}
         # Each number selects some rows; of all columns, that takes several times as long.
         rows = rows[[name for name in rows if name in _OF_RUNS | quantities]]
+        of_methods = dict(iter(rows.groupby(["dataset", "reducer"], sort=False, observed=True)))
         read = {}
         for position, reported in enumerate(self._numbers):
             r = reading[reported.id].get("r", reported.r) if np.isnan(reported.r) else reported.r
             number = reported._replace(r=r)
-            runs = _runs(rows, number)
+            runs = _runs(of_methods.get((number.dataset, number.method), rows.iloc[:0]), number)
             share = reading[number.id].get("share")
             m = settings_on_dataset(methods[number.method], number.dataset).get("best_of", 1)
             if len(runs) < max(2, m if not share else 2):
@@ -210,6 +214,7 @@ class _Reader:
         )
 
 
+@lru_cache(4)
 def _bootstraps(n: int) -> NDArray[np.int64]:
     """Return the repetitions that each bootstrap draws: the same in all universes with n repetitions."""
     return np.random.default_rng(_SEED).integers(n, size=(_SAMPLES, n))
