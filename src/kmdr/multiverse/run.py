@@ -175,7 +175,7 @@ class _Reader:
 
     def __init__(self, spec: Multiverse) -> None:
         self._spec, self._numbers = spec, numbers_of(spec)
-        self._known: dict[object, tuple[Law, Floats]] = {}
+        self._known: dict[object, tuple[Law, Floats] | None] = {}
 
     def laws(self, rows: pd.DataFrame, universe: Sequence[str]) -> dict[int, tuple[Law, Floats]]:
         """Return each number's distribution and its mean in each bootstrap sample, by the number's position."""
@@ -184,21 +184,30 @@ class _Reader:
         quantities |= {of_number["share"]["of"] for of_number in reading.values() if "share" in of_number}
         # Each number selects some rows; of all columns, that takes several times as long.
         rows = rows[[name for name in rows if name in _OF_RUNS | quantities]]
-        of_methods = dict(iter(rows.groupby(["dataset", "reducer"], sort=False, observed=True)))
+        of_methods = {
+            method: (tuple(part["config_hash"].unique()), part)
+            for method, part in rows.groupby(["dataset", "reducer"], sort=False, observed=True)
+        }
         read = {}
         for position, reported in enumerate(self._numbers):
             r = reading[reported.id].get("r", reported.r) if np.isnan(reported.r) else reported.r
             number = reported._replace(r=r)
-            runs = _runs(of_methods.get((number.dataset, number.method), rows.iloc[:0]), number)
             share = reading[number.id].get("share")
             m = settings_on_dataset(methods[number.method], number.dataset).get("best_of", 1)
-            if len(runs) < max(2, m if not share else 2):
-                continue
-            key = (str(runs["config_hash"].iloc[0]), repr(number), m, repr(share))
+            configs, of_method = of_methods.get((number.dataset, number.method), ((), rows.iloc[:0]))
+            key = (configs, repr(number), m, repr(share))
             if key not in self._known:
-                self._known[key] = self._read_share(runs, share) if share else self._read_best(runs, number, m)
-            read[position] = self._known[key]
+                self._known[key] = self._read(_runs(of_method, number), number, m, share)
+            if law := self._known[key]:
+                read[position] = law
         return read
+
+    def _read(
+        self, runs: pd.DataFrame, number: Number, m: int, share: Mapping[str, float] | None
+    ) -> tuple[Law, Floats] | None:
+        if len(runs) < (2 if share else max(2, m)):
+            return None
+        return self._read_share(runs, share) if share else self._read_best(runs, number, m)
 
     def _read_best(self, runs: pd.DataFrame, number: Number, m: int) -> tuple[Law, Floats]:
         F, x = (runs[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
