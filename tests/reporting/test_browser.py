@@ -1,7 +1,10 @@
 """The report in a real browser: what only a browser can tell of it."""
 
 import base64
+import random
+import re
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -101,6 +104,75 @@ def test_the_search_finds_claims_figures_and_words_by_the_keyboard(browser):
     clear_search(browser)
     browser.press(*"no such words at all xyzzy", Keys.ESCAPE)
     assert browser.execute_script("return document.getElementById('hits').hidden")
+
+
+def hits_of(browser, words):
+    """Return the addresses of the hits, the first first."""
+    clear_search(browser)
+    browser.execute_script(
+        "const box = document.getElementById('search');"
+        "box.value = arguments[0]; box.dispatchEvent(new Event('input', {bubbles: true}));",
+        words,
+    )
+    return browser.execute_script(HITS)
+
+
+def misspelt(text, rng):
+    """Return a text with one edit in one of its words of at least four letters."""
+    word = rng.choice(list(re.finditer(r"[A-Za-z]{4,}", text)))
+    i, letter = rng.randrange(word.start(), word.end() - 1), rng.choice(ascii_lowercase)
+    a, b = text[i], text[i + 1]
+    return text[:i] + rng.choice([letter + a + b, b, letter + b, b + a]) + text[i + 2 :]
+
+
+def test_the_search_finds_titles_with_one_wrong_letter(session, explored_page):
+    """It found nothing."""
+    session.emulate()
+    session.open(explored_page)
+    index = session.execute_script("return JSON.parse(document.getElementById('search-index').textContent)")
+    rng = random.Random(0)
+    for _ in range(3):
+        for _, title, address, *_ in index:
+            words = misspelt(title, rng)
+            assert address in hits_of(session, words)[:5], words
+    session.console()
+
+
+@pytest.mark.parametrize(
+    ("words", "alike"),
+    [
+        ("COIL 20", "coil20"),
+        ("coil-20", "COIL20"),
+        ("LÉVERAGE", "leverage"),
+        ("le\u0301verage", "leverage"),
+        ("random sign", "random_sign"),
+        ("randomsign", "random_sign"),
+    ],
+)
+def test_the_search_ignores_case_accents_hyphens_and_spaces(session, explored_page, words, alike):
+    session.emulate()
+    session.open(explored_page)
+    session.execute_script(
+        """
+        const index = document.getElementById("search-index");
+        index.textContent = JSON.stringify([["dataset", "COIL20: best method", "#answers?dataset=coil20", ""],
+          ...JSON.parse(index.textContent)]);
+        """
+    )
+    assert hits_of(session, words)[0] == hits_of(session, alike)[0]
+    session.console()
+
+
+def test_exact_hits_come_before_misspelt_ones_and_short_words_are_exact(session, explored_page):
+    session.emulate()
+    session.open(explored_page)
+    assert hits_of(session, "usps")[0] == "#answers?dataset=usps"
+    assert hits_of(session, "uspz")[0] == "#answers?dataset=usps"
+    assert hits_of(session, "svx") == [None]
+    index = session.execute_script("return JSON.parse(document.getElementById('search-index').textContent)")
+    named = [address for *words, address, more in index if "leverage" in f"{words} {more}".lower()]
+    assert hits_of(session, "leverage") == named[:12] != []
+    session.console()
 
 
 def test_the_numbers_of_a_figure_are_made_when_they_are_opened(browser, report):
