@@ -38,6 +38,7 @@ from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests
 from kmdr.reporting.margins import changes_at, segments, ticks
 from kmdr.reporting.model import Report
+from kmdr.reporting.names import shared_names, with_kind
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
 from kmdr.reporting.search import entries
 from kmdr.reporting.seeds import sentence as seeds_sentence
@@ -346,6 +347,8 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         The version of the code.
     """
     environment = _environment()
+    names = shared_names(report)
+    environment.filters["with_kind"] = lambda text: with_kind(text, names)
     style, start_script, script, views_script = (
         environment.get_template(name).render() for name in ("style.css", "start.js", "report.js", "views.js")
     )
