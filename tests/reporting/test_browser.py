@@ -1,12 +1,14 @@
 """The report in a real browser: what only a browser can tell of it."""
 
 import base64
+import io
 import random
 import re
 from pathlib import Path
 from string import ascii_lowercase
 
 import pytest
+from PIL import Image
 from selenium.webdriver.common.keys import Keys
 
 from browser import MISSING, chromium
@@ -104,6 +106,10 @@ def test_the_search_finds_claims_figures_and_words_by_the_keyboard(browser):
     clear_search(browser)
     browser.press(*"no such words at all xyzzy", Keys.ESCAPE)
     assert browser.execute_script("return document.getElementById('hits').hidden")
+
+
+SCROLLS = "return arguments[0].scrollWidth > arguments[0].clientWidth + 1"
+PARENTS = "return [arguments[0].parentElement.localName]"
 
 
 def hits_of(browser, words):
@@ -282,6 +288,58 @@ def test_the_page_is_as_wide_as_the_screen(browser, width):
         assert screen == width
         assert content <= screen
         assert wide == [], view
+
+
+def ground_at_the_edges(box):
+    """Return the commonest colours at the left and at the right edge of a box, and behind its content."""
+    shown = Image.open(io.BytesIO(box.screenshot_as_png)).convert("RGB")
+    columns = [shown.crop((x, 4, x + 2, shown.height - 4)) for x in (3, shown.width - 5)]
+    return [max(strip.getcolors(100_000))[1] for strip in (*columns, shown)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_box_that_scrolls_sideways_has_a_shadow_at_each_edge_behind_which_there_is_more(
+    session, explored_page, scheme
+):
+    """On a phone, tables seemed to end at the edge of their box."""
+    session.resize(390)
+    session.emulate(prefers_color_scheme=scheme)
+    session.open(explored_page)
+    session.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+    seen = set()
+    for view in views(session):
+        session.go(view)
+        for box in session.find_elements("css selector", f"#{view} .box"):
+            if not box.is_displayed() or not session.execute_script(SCROLLS, box):
+                continue
+            named = session.execute_script("return [...arguments[0].attributes].map((one) => one.name)", box)
+            assert {"tabindex", "role", "aria-label"} <= set(named)
+            kind = box.find_element("css selector", "*").tag_name, "figure" in session.execute_script(PARENTS, box)
+            if kind in seen:
+                continue
+            seen.add(kind)
+            session.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
+            left, right, ground = ground_at_the_edges(box)
+            assert left == ground != right
+            session.execute_script("arguments[0].scrollLeft = 1e6", box)
+            left, right, ground = ground_at_the_edges(box)
+            assert left != ground == right
+            session.execute_script("arguments[0].scrollLeft = 0; arguments[0].focus()", box)
+            session.press(*[Keys.ARROW_RIGHT] * 4)
+            assert session.wait_for("return arguments[0].scrollLeft > 0", box)
+    assert seen == {("table", False), ("img", True)}
+    session.console()
+
+
+def test_a_box_that_shows_all_has_no_shadow(session, explored_page):
+    session.resize(1400)
+    session.emulate()
+    session.open(explored_page)
+    session.go("runs")
+    box = session.find_element("css selector", "#runs .box:has(#studies-table)")
+    assert not session.execute_script(SCROLLS, box)
+    assert len(set(ground_at_the_edges(box))) == 1
+    session.console()
 
 
 def test_dark_and_light_follow_the_reader_and_figures_do_too(browser):
