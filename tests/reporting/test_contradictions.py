@@ -63,7 +63,7 @@ def test_no_page_shows_an_interval_without_bounds_or_evidence_from_no_rows(pages
         assert "[−∞, ∞]" not in page
         assert not re.search(r"(?<!\d)0 rows", page)
         assert not re.search(r"\[(?:−?inf|nan|–,)", page)
-    assert "<dt>Facts</dt><dd>bzmd15_bound_usps</dd>" in pages[0]
+    assert "<dt>Facts</dt><dd><code>bzmd15_bound_usps</code></dd>" in pages[0]
 
 
 def test_an_interval_without_bounds_is_a_dash():

@@ -15,7 +15,7 @@ from kmdr.analysis.statistics import Component, Margin
 from kmdr.reporting.forest import forests
 from kmdr.reporting.search import entries
 from kmdr.reporting.sparkline import sparkline
-from reports import curves, make_report, page_and_markdown, verdicts
+from reports import curves, explored_report, make_report, page_and_markdown, verdicts
 
 NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 TESTS = {
@@ -122,13 +122,11 @@ def test_each_claim_item_study_and_open_choice_can_be_found_and_is_in_the_page()
 
 def test_search_results_and_headings_say_whether_a_name_is_a_dataset_or_a_venue():
     """NIPS was both, without a word on which."""
-    report = make_report()
+    report = explored_report()
     points = [(replace(report.register[0][0], question="Which points of USPS?"), *report.register[0][1:])]
     items = [replace(made, item=replace(made.item, title="P on USPS, USPS 2009 and USPSA")) for made in report.items]
     venues = [replace(paper, venue=f"USPS {paper.year}") for paper in report.papers]
-    report = replace(report, papers=venues, register=points, items=items, explored={"views": [
-        {"dataset": "usps", "reducers": []}, {"dataset": "synth", "reducers": []},
-    ]})  # fmt: skip
+    report = replace(report, papers=venues, register=points, items=items)
     page, _ = page_and_markdown(report)
     index = entries(report, [("home", "Overview"), ("paper-bmd09", "Title, USPS 2009")])
     kinds = {entry.text: entry.kind for entry in index}

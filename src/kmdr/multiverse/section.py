@@ -12,6 +12,7 @@ from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.statistics import LEVEL
 from kmdr.base.text import counted
 from kmdr.claims.best_of import SYMBOLS
+from kmdr.claims.catalogue import items
 from kmdr.claims.effects import SUPPORTED, Outcome
 from kmdr.claims.reported import Number
 from kmdr.figures.canvas import FORMATS, Drawing, figure_files
@@ -144,11 +145,15 @@ def _label(number: Number) -> str:
 
 
 def _labels(several: Sequence[Number]) -> list[str]:
-    """Return the names of numbers, with their dataset or id if these are needed to distinguish them."""
+    """Return the names of numbers, with their dataset or place in the paper if needed to distinguish them."""
+    places = {item.id: item.label for item in items()}
     labels = [_label(number) for number in several]
     if len({number.dataset for number in several}) > 1:
         labels = [f"{label} on {dataset_label(n.dataset)}" for label, n in zip(labels, several, strict=True)]
-    return [f"{label} ({n.id})" if labels.count(label) > 1 else label for label, n in zip(labels, several, strict=True)]
+    return [
+        f"{label} ({places.get(n.id, n.id)})" if labels.count(label) > 1 else label
+        for label, n in zip(labels, several, strict=True)
+    ]
 
 
 def _groups(several: Sequence[Number]) -> list[list[int]]:
@@ -200,7 +205,7 @@ def _shares(findings: Findings, labels: Sequence[str]) -> Table:
     for position, label in enumerate(labels):
         line: dict[str, object] = {"number": label}
         for choice, (share, low, high) in zip(findings.spec.choices, findings.shares[:, position], strict=True):
-            line[choice] = "–" if np.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
+            line[findings.spec.labels[choice]] = "–" if np.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
         rest = 1 - findings.shares[:, position, 0].sum()
         line["interactions and chance"] = "–" if np.isnan(rest) else f"{max(rest, 0.0):.0%}"
         lines.append(line)
@@ -213,6 +218,7 @@ def _shares(findings: Findings, labels: Sequence[str]) -> Table:
 
 def _options(findings: Findings) -> Table:
     frame = findings.options()
+    frame["choice"] = frame["choice"].map(findings.spec.labels)
     note = (
         "For each claim: the number of universes with the option in which it is supported, uncorrected, of those whose "
         "runs can decide it."

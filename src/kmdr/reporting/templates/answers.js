@@ -50,9 +50,9 @@
           text: [`${label}: ${estimate(cell, about.form)}, n = ${cell.n}`],
         })),
       }));
-      const rowsOf = view.studies.map((study) => document.getElementById(`study-${study}`) ? link(`#study-${study}`, study) : study);
+      const rowsOf = view.studies.map((study) => document.getElementById(`study-${study}`) ? link(`#study-${study}`, made("code", {}, study)) : made("code", {}, study));
       document.getElementById("answers-rows").replaceChildren(
-        `Run as in ${view.label}. ${noteOf(view)} Rows: `, ...rowsOf.flatMap((each, i) => (i ? [", ", each] : [each])), ". ",
+        `Run as in ${view.label}. `, ...noteOf(view), "Rows: ", ...rowsOf.flatMap((each, i) => (i ? [", ", each] : [each])), ". ",
         link(address("explore", { dataset: view.dataset, settings: view.label, quantity: by }), "The same against r"), ".");
       document.getElementById("answers-command").textContent = view.studies.map((study) => `kmdr table ${folder} --study ${study}`).join(" && ");
     };

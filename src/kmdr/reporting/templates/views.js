@@ -137,9 +137,11 @@
     return i < 0 ? undefined : { centre: line.centre[i], low: line.low[i], high: line.high[i], n: line.n[i] };
   };
   const address = (id, choices) => `#${id}?${new URLSearchParams(choices)}`;
+  // Notes on the rows of a view, each followed by a space; kmdr's own note has code between backticks.
   const noteOf = (view) => [
-    view.stand_in && `Stand-in: ${view.stand_in}.`, view.settings && `Settings: ${view.settings}.`, view.untimed, view.code,
-  ].filter(Boolean).join(" ");
+    view.stand_in && [`Stand-in: ${view.stand_in}.`], view.settings && [`Settings: ${view.settings}.`],
+    view.untimed && view.untimed.split("`").map((text, i) => (i % 2 ? made("code", {}, text) : text)), view.code && [view.code],
+  ].filter(Boolean).flatMap((note) => [...note, " "]);
 
 {% include "plot.js" %}
 
