@@ -126,8 +126,11 @@
   const viewsOf = (data, dataset) => data.views.filter((view) => view.dataset === dataset);
   const chosenView = (data, fields) =>
     viewsOf(data, fields.dataset.value).find((view) => view.label === fields.settings.value);
+  // At first the dataset on which most methods were run is chosen.
   const offerViews = (data, fields) => {
+    const isFirst = !fields.dataset.options.length;
     fill(fields.dataset, named(data));
+    if (isFirst) fields.dataset.value = data.views.reduce((most, view) => (view.methods.length > most.methods.length ? view : most)).dataset;
     fill(fields.settings, viewsOf(data, fields.dataset.value).map((view) => [view.label, view.label]));
   };
   // The centre, interval and number of repetitions of a line at an r; of a method that does not depend on r, its only ones.
