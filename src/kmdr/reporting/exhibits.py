@@ -109,10 +109,10 @@ def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
         if len(curves) and not curves.duplicated([*lines, "label"]).any():
             wide = curves.pivot_table(index=lines, columns="label", values="centre", sort=False).sort_index()
             return _grid(wide[list(dict.fromkeys(curves["label"]))].reset_index())
-    return _grid(_in_words(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()]))
+    return _grid(_labelled(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()]))
 
 
-def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
+def _labelled(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table with datasets and quantities by the names that figures have."""
     names = {"dataset": dataset_label, "quantity": lambda name: quantity_label(name)[1].replace("_", " ")}
     return frame.assign(**{
@@ -149,7 +149,7 @@ def compared(reproduction: Reproduction) -> Grid | None:
     table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=values)
     table["difference"] = table["ours"] - table["reported"]
     shown = ["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]
-    return _grid(_in_words(table[shown]))
+    return _grid(_labelled(table[shown]))
 
 
 def described(reproduction: Reproduction, paper: Paper) -> str:

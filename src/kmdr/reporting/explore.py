@@ -161,14 +161,14 @@ def _names(experiments: Sequence[Experiment], known: Mapping[str, Mapping[str, A
         label = ", ".join(dict.fromkeys(papers or changes[:1]))
         names.append(
             {
-                "label": f"{label} ({settings_text(_in_words(others))})" if others else label,
-                "settings": settings_text(_in_words(differing)),
+                "label": f"{label} ({settings_text(_describe_settings(others))})" if others else label,
+                "settings": settings_text(_describe_settings(differing)),
             }
         )
     return names
 
 
-def _in_words(settings: Mapping[str, Any]) -> dict[str, str]:
+def _describe_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return settings by names and with values in words; those without words, as of plugins, are unchanged."""
     words = {(name, str(value)): _VALUES.get((name, str(value)), str(value)) for name, value in settings.items()}
     return {_SETTINGS.get(name, name): text for (name, _), text in words.items()}
