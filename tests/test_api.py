@@ -234,6 +234,26 @@ def test_the_result_shows_itself_as_text_and_html(clusters, monkeypatch):
     assert alone.summary()["F/F_full"].isna().all()
 
 
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_printed_summary_has_every_column_and_number_and_fits_the_terminal(clusters, width, monkeypatch):
+    """pandas printed "..." for the columns in the middle of 80."""
+    A, truth = clusters
+    monkeypatch.setenv("COLUMNS", str(width))
+    summary = kmdr.compare(A, ["random_sign", "leverage", "none"], labels=truth, r_grid=[2, 4], repeats=2).summary()
+    shown = str(summary)
+    assert max(map(len, shown.splitlines())) <= width
+    assert "..." not in shown
+    heads = [re.split(" {2,}", lines[0].strip()) for lines in map(str.splitlines, shown.split("\n\n"))]
+    assert list(dict.fromkeys(name for head in heads for name in head)) == list(summary)
+    assert len(heads) == 1 or all(head[:2] == ["method", "r"] for head in heads)
+    for F in summary["F"]:
+        assert f"{F:.4f}" in shown
+    assert type(summary[["F"]]) is pd.DataFrame
+    summary["mine"] = "new"
+    assert "mine" in str(summary)
+    assert len(str(summary.iloc[:0])) > 0
+
+
 def test_failed_trials_are_counted_in_what_is_shown(clusters, capsys):
     rows = kmdr.compare(clusters[0], [PCA, "none"], k=3, r_grid=[2], repeats=2).rows
     rows.loc[rows["reducer"] != "none", ["status", "objective"]] = "failed", np.nan

@@ -31,7 +31,7 @@ from kmdr.config.protocols import choice
 from kmdr.config.studies import studies
 from kmdr.config.suggestions import unknown_reducer
 from kmdr.datasets import Dataset, from_arrays
-from kmdr.figures.comparison import method_names, summary_table
+from kmdr.figures.comparison import every_column, method_names, summary_table
 from kmdr.figures.panels import paper_grid, with_serial_times
 from kmdr.figures.tables import cells, footnote, text
 from kmdr.harness.compiled import COMPILE_SECONDS, compile_kernels, is_compiled, parts
@@ -48,6 +48,20 @@ from kmdr.results.table import has_rows, rows_of
 
 # Most reducers and numbers of dimensions; a longer sequence may be endless.
 _MOST = 10_000
+
+
+class Summary(pd.DataFrame):
+    """A DataFrame that prints all its columns, in blocks where the terminal is too narrow; pandas prints some only.
+
+    Selections and other results of pandas are plain DataFrames.
+    """
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame
+
+    def __repr__(self) -> str:
+        return text(every_column(self), width=terminal_width())
 
 
 class Comparison:
@@ -68,10 +82,11 @@ class Comparison:
         Returns
         -------
         DataFrame
-            ``method``; ``r``; ``n``, the number of repetitions; ``F``, the objective; ``F/F_full``, the mean ratio of F
-            to that of ``"none"``, k-means on all features, in the same repetition (NaN without it); ``P``, the
-            accuracy, and ``NMI`` (NaN without labels); each custom metric; ``seconds``, the median time of reduction
-            and clustering, timed serially after a warm-up; and ``n seconds``, the number of these times.
+            One that prints all its columns: ``method``; ``r``; ``n``, the number of repetitions; ``F``, the objective;
+            ``F/F_full``, the mean ratio of F to that of ``"none"``, k-means on all features, in the same repetition
+            (NaN without it); ``P``, the accuracy, and ``NMI`` (NaN without labels); each custom metric; ``seconds``,
+            the median time of reduction and clustering, timed serially after a warm-up; and ``n seconds``, the number
+            of these times.
         """
         frame = compared(with_ratio(self.rows))
         ok = ok_rows(self.rows)
@@ -89,7 +104,7 @@ class Comparison:
         for quantity in quantities_in(frame):
             if quantity.title != "F/F_best":
                 columns[quantity.title] = frame[quantity.title]
-        return pd.DataFrame({**columns, "n seconds": frame["n seconds"]})
+        return Summary({**columns, "n seconds": frame["n seconds"]})
 
     def plot(self, quantities: Sequence[str] = ("total_seconds", "objective", "accuracy")) -> Figure:
         """Return the figure of `kmdr.plot` for these rows.

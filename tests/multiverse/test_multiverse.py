@@ -39,7 +39,7 @@ from kmdr.multiverse.factorial import design, shapley_shares
 from kmdr.multiverse.laws import law_of_best, law_of_share
 from kmdr.multiverse.power import power
 from kmdr.multiverse.run import Findings, cross_validated, find, plausibility
-from kmdr.multiverse.section import _holds, explanation, multiverse_section
+from kmdr.multiverse.section import _holds, _options, _shares, explanation, multiverse_section
 from kmdr.reporting.build import build
 from kmdr.results import check, merge
 from kmdr.results.json_files import Settled, universes_of
@@ -670,7 +670,8 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
         "The paper's own choices do not explain the 8 reported numbers (p = 0.01); 2 of 4 universes do, all with "
         "rescaled: no. The numbers favour rescaled: no (100% of the likelihood)."
     )
-    assert "can explain" in explanation(replace(findings, p=np.full(4, 0.4)), labels)
+    text = explanation(replace(findings, p=np.full(4, 0.4)), labels)
+    assert text.startswith("The 8 reported numbers together do not reject the paper's own choices (p = 0.4), nor 3 of")
     tails = np.full_like(findings.tails, 0.5)
     tails[findings.nearest, 3] = 0.001
     text = explanation(replace(findings, p=np.full(4, 0.01), tails=tails), labels)
@@ -682,6 +683,20 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     (table,) = (p.files for p in section.pieces if p.title == "The universes")
     (packed,) = (content for path, content in table.items() if path.suffix == ".xz")
     assert b"probability of P" in lzma.decompress(packed)
+    assert section.universes["own"].tolist() == [True, False, False, False]
+    assert (section.universes["rejected"] == (findings.p <= 0.05)).all()
+    least = section.universes["least_likely"].unique()
+    assert f"({least.item()})" in next(text for text in section.sentences if "least likely of" in text)
+
+
+def test_tables_of_a_multiverse_name_its_choices_in_words(rng):
+    own, results, settled_ = universes_and_rows(rng)
+    findings = find(results, own, settled_)
+    choices = {"rescaled": own.choices["rescaled"], "first_start_bmd09": own.choices["starts"]}
+    findings = replace(findings, spec=replace(own, choices=choices))
+    labels = [str(i) for i in range(len(findings.numbers))]
+    assert _options(findings).frame["choice"].tolist() == ["rescaled"] * 2 + ["first start"] * 2
+    assert {"rescaled", "first start"} < set(_shares(findings, labels).frame)
 
 
 @pytest.mark.parametrize("own", multiverses(), ids=lambda own: own.paper)

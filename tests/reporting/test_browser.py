@@ -1,9 +1,14 @@
 """The report in a real browser: what only a browser can tell of it."""
 
 import base64
+import io
+import random
+import re
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
+from PIL import Image
 from selenium.webdriver.common.keys import Keys
 
 from browser import MISSING, chromium
@@ -101,6 +106,79 @@ def test_the_search_finds_claims_figures_and_words_by_the_keyboard(browser):
     clear_search(browser)
     browser.press(*"no such words at all xyzzy", Keys.ESCAPE)
     assert browser.execute_script("return document.getElementById('hits').hidden")
+
+
+SCROLLS = "return arguments[0].scrollWidth > arguments[0].clientWidth + 1"
+PARENTS = "return [arguments[0].parentElement.localName]"
+
+
+def hits_of(browser, words):
+    """Return the addresses of the hits, the first first."""
+    clear_search(browser)
+    browser.execute_script(
+        "const box = document.getElementById('search');"
+        "box.value = arguments[0]; box.dispatchEvent(new Event('input', {bubbles: true}));",
+        words,
+    )
+    return browser.execute_script(HITS)
+
+
+def misspelt(text, rng):
+    """Return a text with one edit in one of its words of at least four letters."""
+    word = rng.choice(list(re.finditer(r"[A-Za-z]{4,}", text)))
+    i, letter = rng.randrange(word.start(), word.end() - 1), rng.choice(ascii_lowercase)
+    a, b = text[i], text[i + 1]
+    return text[:i] + rng.choice([letter + a + b, b, letter + b, b + a]) + text[i + 2 :]
+
+
+def test_the_search_finds_titles_with_one_wrong_letter(session, explored_page):
+    """It found nothing."""
+    session.emulate()
+    session.open(explored_page)
+    index = session.execute_script("return JSON.parse(document.getElementById('search-index').textContent)")
+    rng = random.Random(0)
+    for _ in range(3):
+        for _, title, address, *_ in index:
+            words = misspelt(title, rng)
+            assert address in hits_of(session, words)[:5], words
+    session.console()
+
+
+@pytest.mark.parametrize(
+    ("words", "alike"),
+    [
+        ("COIL 20", "coil20"),
+        ("coil-20", "COIL20"),
+        ("LÉVERAGE", "leverage"),
+        ("le\u0301verage", "leverage"),
+        ("random sign", "random_sign"),
+        ("randomsign", "random_sign"),
+    ],
+)
+def test_the_search_ignores_case_accents_hyphens_and_spaces(session, explored_page, words, alike):
+    session.emulate()
+    session.open(explored_page)
+    session.execute_script(
+        """
+        const index = document.getElementById("search-index");
+        index.textContent = JSON.stringify([["dataset", "COIL20: best method", "#answers?dataset=coil20", ""],
+          ...JSON.parse(index.textContent)]);
+        """
+    )
+    assert hits_of(session, words)[0] == hits_of(session, alike)[0]
+    session.console()
+
+
+def test_exact_hits_come_before_misspelt_ones_and_short_words_are_exact(session, explored_page):
+    session.emulate()
+    session.open(explored_page)
+    assert hits_of(session, "usps")[0] == "#answers?dataset=usps"
+    assert hits_of(session, "uspz")[0] == "#answers?dataset=usps"
+    assert hits_of(session, "svx") == [None]
+    index = session.execute_script("return JSON.parse(document.getElementById('search-index').textContent)")
+    named = [address for *words, address, more in index if "leverage" in f"{words} {more}".lower()]
+    assert hits_of(session, "leverage") == named[:12] != []
+    session.console()
 
 
 def test_the_numbers_of_a_figure_are_made_when_they_are_opened(browser, report):
@@ -210,6 +288,58 @@ def test_the_page_is_as_wide_as_the_screen(browser, width):
         assert screen == width
         assert content <= screen
         assert wide == [], view
+
+
+def ground_at_the_edges(box):
+    """Return the commonest colours at the left and at the right edge of a box, and behind its content."""
+    shown = Image.open(io.BytesIO(box.screenshot_as_png)).convert("RGB")
+    columns = [shown.crop((x, 4, x + 2, shown.height - 4)) for x in (3, shown.width - 5)]
+    return [max(strip.getcolors(100_000))[1] for strip in (*columns, shown)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_box_that_scrolls_sideways_has_a_shadow_at_each_edge_behind_which_there_is_more(
+    session, explored_page, scheme
+):
+    """On a phone, tables seemed to end at the edge of their box."""
+    session.resize(390)
+    session.emulate(prefers_color_scheme=scheme)
+    session.open(explored_page)
+    session.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+    seen = set()
+    for view in views(session):
+        session.go(view)
+        for box in session.find_elements("css selector", f"#{view} .box"):
+            if not box.is_displayed() or not session.execute_script(SCROLLS, box):
+                continue
+            named = session.execute_script("return [...arguments[0].attributes].map((one) => one.name)", box)
+            assert {"tabindex", "role", "aria-label"} <= set(named)
+            kind = box.find_element("css selector", "*").tag_name, "figure" in session.execute_script(PARENTS, box)
+            if kind in seen:
+                continue
+            seen.add(kind)
+            session.execute_script("arguments[0].scrollIntoView({block: 'center'})", box)
+            left, right, ground = ground_at_the_edges(box)
+            assert left == ground != right
+            session.execute_script("arguments[0].scrollLeft = 1e6", box)
+            left, right, ground = ground_at_the_edges(box)
+            assert left != ground == right
+            session.execute_script("arguments[0].scrollLeft = 0; arguments[0].focus()", box)
+            session.press(*[Keys.ARROW_RIGHT] * 4)
+            assert session.wait_for("return arguments[0].scrollLeft > 0", box)
+    assert seen == {("table", False), ("img", True)}
+    session.console()
+
+
+def test_a_box_that_shows_all_has_no_shadow(session, explored_page):
+    session.resize(1400)
+    session.emulate()
+    session.open(explored_page)
+    session.go("runs")
+    box = session.find_element("css selector", "#runs .box:has(#studies-table)")
+    assert not session.execute_script(SCROLLS, box)
+    assert len(set(ground_at_the_edges(box))) == 1
+    session.console()
 
 
 def test_dark_and_light_follow_the_reader_and_figures_do_too(browser):

@@ -15,8 +15,9 @@ from kmdr.config.studies import studies
 from kmdr.figures.canvas import Drawing
 from kmdr.multiverse.choices import multiverses
 from kmdr.multiverse.section import MultiverseSection
-from kmdr.reporting.citations import _FIELD, select, source_names, statements_of, with_relative
+from kmdr.reporting.citations import _FIELD, answers_table, select, source_names, statements_of
 from kmdr.reporting.contents import read_contents
+from kmdr.reporting.explore import explored
 from kmdr.reporting.parts import Context, make_part
 
 
@@ -37,13 +38,20 @@ SENTENCES = {
     for number, sentence in enumerate(several, 1)
     if fields(sentence)
 }
-TABLES = ("options", "nearest", "shares")
+TABLES = ("options", "nearest", "shares", "universes")
 
 
 def known_sources() -> set[str]:
     ids = [claim.id for claim in claims()]
     of_multiverses = [f"{spec.paper}_multiverse_{table}" for spec in multiverses() for table in TABLES]
-    return {"verdicts", *(item.id for item in items()), *ids, *(f"{id_}/reconstructed" for id_ in ids), *of_multiverses}
+    return {
+        "verdicts",
+        "answers",
+        *(item.id for item in items()),
+        *ids,
+        *(f"{id_}/reconstructed" for id_ in ids),
+        *of_multiverses,
+    }
 
 
 class Committed(dict[str, pd.DataFrame]):
@@ -64,6 +72,8 @@ class Committed(dict[str, pd.DataFrame]):
         if name == "verdicts":  # only the names are looked up, not the outcomes
             lines = [(claim.id, claim.paper, "") for claim in claims()]
             return {name: pd.DataFrame(lines, columns=["claim", "paper", "outcome"])}
+        if name == "answers":
+            return {name: answers_table(explored(self.context.results.every_row, studies()))}
         for item in items():
             if item.id == name:
                 return self.of_item(item)
@@ -75,14 +85,15 @@ class Committed(dict[str, pd.DataFrame]):
             return {}
         section = make_part(self.context, self.multiverses[paper])
         assert isinstance(section, MultiverseSection)
-        return {next(iter(p.files)).stem: p.table.frame for p in section.pieces if p.table is not None}
+        tables = {next(iter(p.files)).stem: p.table.frame for p in section.pieces if p.table is not None}
+        return tables | {f"{paper}_multiverse_universes": section.universes}
 
     def of_item(self, item) -> Mapping[str, pd.DataFrame]:
         try:
             content = attempt(item.make, self.context.results)
         except NotRunError:
             return {}
-        return {item.id: with_relative(content.numbers if isinstance(content, Drawing) else content.frame)}
+        return {item.id: content.numbers if isinstance(content, Drawing) else content.frame}
 
 
 def test_sentences_cite_only_what_a_report_has():

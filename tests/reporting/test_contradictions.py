@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from kmdr.analysis.statistics import Component
@@ -14,14 +16,16 @@ from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import tally
 from kmdr.claims.register import answered, open_points
 from kmdr.claims.repetitions import Need
-from kmdr.claims.summary import PARTS
+from kmdr.claims.summary import PARTS, Sentence, Summary
 from kmdr.claims.verdicts import Judgement
 from kmdr.multiverse.choices import multiverses
+from kmdr.reporting.citations import cited, sources
+from kmdr.reporting.explore import explored
 from kmdr.reporting.html import report_pages
 from kmdr.reporting.numbers import effect
 from kmdr.reporting.summaries import paper_summaries
 from kmdr.reporting.verdict_tables import verdict_tables
-from reports import make_report, page_and_markdown
+from reports import explored_report, make_report, page_and_markdown
 from rows import make_results, make_rows
 
 
@@ -59,7 +63,7 @@ def test_no_page_shows_an_interval_without_bounds_or_evidence_from_no_rows(pages
         assert "[−∞, ∞]" not in page
         assert not re.search(r"(?<!\d)0 rows", page)
         assert not re.search(r"\[(?:−?inf|nan|–,)", page)
-    assert "<dt>Facts</dt><dd>bzmd15_bound_usps</dd>" in pages[0]
+    assert "<dt>Facts</dt><dd><code>bzmd15_bound_usps</code></dd>" in pages[0]
 
 
 def test_an_interval_without_bounds_is_a_dash():
@@ -91,6 +95,48 @@ def test_counts_of_claims_agree_between_scorecard_summary_and_tables(report, pag
     assert sum(stated.values()) == len(report.verdicts)
 
 
+def test_a_ratio_to_all_features_is_the_same_number_in_a_text_and_in_the_view_answers():
+    """A text had the ratio of medians, .48, and the view the median of ratios, .49."""
+    measured = {
+        "none": (lambda r, t: 1 + t % 3, lambda r, t: 1 + t**2),
+        "svd": (lambda r, t: 2 + t % 2, lambda r, t: 9 - t),
+    }
+    rows = [
+        make_rows("bzmd15_fig1", "usps", name, (256,) if name == "none" else (5, 10), 9, objective=F, seconds=seconds)
+        for name, (F, seconds) in measured.items()
+    ]
+    data = explored(pd.concat(rows, ignore_index=True), [])
+    words = (
+        "{answers dataset=usps method=svd r=10 quantity=relative_objective centre:.4f} of F, "
+        "{answers dataset=usps method=svd r=10 quantity=relative_seconds centre:.4g} of the time, "
+        "{answers dataset=usps method=svd r=10 quantity=accuracy change:+.3f} in P"
+    )
+    base = replace(make_report(), explored=data)
+    summary = Summary(findings=(Sentence(words, answer=True),))
+    report = replace(
+        base, papers=[replace(p, summary=summary if p.name == "bzmd15" else Summary()) for p in base.papers]
+    )
+    (view,) = data["views"]
+    shown_F, shown_seconds = (
+        next(line["centre"][1] for line in view["lines"][name] if view["methods"][line["method"]] == "svd")
+        for name in ("relative_objective", "relative_seconds")
+    )
+    t = np.arange(9)
+    assert shown_F == pytest.approx(np.mean((2 + t % 2) / (1 + t % 3)), abs=1e-4)
+    assert shown_seconds == pytest.approx(np.median((9 - t) / (1 + t**2)), rel=1e-3)
+    for page in page_and_markdown(report):
+        assert f"{shown_F:.4f} of F, {shown_seconds:.4g} of the time, +0.000 in P" in " ".join(page.split()).replace(
+            "\\", ""
+        )
+
+
+def test_no_source_but_the_view_answers_has_ratios_to_all_features():
+    """So that a second definition of them does not come back unseen."""
+    tables = sources(replace(explored_report(), verdicts=[]))
+    assert {"relative_objective", "relative_seconds"} <= set(tables["answers"]["quantity"])
+    assert all("relative" not in table for table in tables.values())
+
+
 def test_joint_p_values_are_not_counted_as_statements(report, pages):
     verdict = next(verdict for verdict in report.verdicts if verdict.claim.id == "bzmd15-1")
     assert verdict.tally == "0 of 4 statements supported, 0 of 1 joint tests"
@@ -102,6 +148,28 @@ def test_joint_p_values_are_not_counted_as_statements(report, pages):
 def test_needed_repetitions_name_the_statement_whose_repetitions_they_are(report):
     line = paper_summaries(report)["bzmd15"].parts["Undecided"].frame.set_index("claim").loc["bzmd15-1"]
     assert "“F at r = 10” has 10000 repetitions and needs about 12000" in line["reason"]
+
+
+def test_a_finding_on_the_likelihood_of_choices_depends_on_whether_the_papers_own_are_rejected():
+    """bmd09's said that a number was out of reach of choices that another sentence did not reject."""
+    (finding,) = (
+        finding for paper in papers() for finding in paper.summary.findings if "multiverse_options" in finding.text
+    )
+    reported = pd.DataFrame({"dataset": "NIPS", "quantity": ["F", "P"], "r": "15", "reported": 0.8, "ours": 0.7})
+    likelihood = pd.DataFrame({"choice": ["rescaled"], "option": "as they are", "likelihood": 0.95})
+    label = "P, leverage, r = 15"
+    columns = {"own": [True, False], "p": [0.19, 0.4], "rejected": False, f"probability of {label}": [0.03, 0.15]}
+    universes = pd.DataFrame(columns | {"least_likely": label})
+
+    def stated(table):
+        tables = {"bmd09_table1": reported, "bmd09_multiverse_options": likelihood, "bmd09_multiverse_universes": table}
+        return cited(tables, finding)
+
+    assert "probability 0.03 with" in stated(universes)
+    assert "0.03 to 0.15 over" in stated(universes)
+    assert "own choices (p = 0.19) nor 1 of the 1 other" in stated(universes)
+    assert not stated(universes.assign(p=[0.01, 0.4]))
+    assert not stated(universes.assign(least_likely="F, leverage, r = 15"))
 
 
 def test_no_choice_that_a_multiverse_varies_is_said_to_be_unmeasured():

@@ -276,7 +276,8 @@ def test_the_ranking_is_that_of_the_rows(browser, page, r, by):
             )
     assert heads[2].endswith("[95 % interval]")
     sentence = browser.execute_script("return document.getElementById('answers-sentence').textContent")
-    assert sentence.startswith(f"On USPS at r = {r}, {order[0]} has the best ")
+    best = {"none": "k-means on all features (none)"}.get(order[0], order[0])
+    assert sentence.startswith(f"On USPS at r = {r}, {best} has the best ")
 
 
 def test_a_choice_is_in_the_address_and_leads_to_the_explorer_with_it(browser, page):
@@ -351,3 +352,13 @@ def test_the_first_method_is_one_of_most_experiments(browser, tmp_path):
     offered = "return [...document.getElementById('method-form').elements.method.options].map((one) => one.value)"
     assert browser.execute_script(offered) == ["svd", "achlioptas"]
     assert {row[1] for row in browser.execute_script(ROWS, "method-table")} == {"svd"}
+
+
+@pytest.mark.parametrize("view", ["answers", "explore"])
+def test_the_first_dataset_shown_is_one_with_the_most_methods(browser, tmp_path, view):
+    """Both views began with the first dataset by name, on which only k-means on all features was run."""
+    rows = pd.concat(
+        [make_rows("custom", "aaa", "none", 9, 3), *(make_rows("custom", "zzz", n, (5, 9), 3) for n in ("svd", "lle"))]
+    )
+    show(browser, write_report(explored_report(rows), tmp_path)[0], f"#{view}")
+    assert browser.wait_for(f"return document.getElementById('{view}-form').elements.dataset.value") == "zzz"

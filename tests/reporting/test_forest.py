@@ -15,7 +15,7 @@ from kmdr.analysis.statistics import Component, Margin
 from kmdr.reporting.forest import forests
 from kmdr.reporting.search import entries
 from kmdr.reporting.sparkline import sparkline
-from reports import curves, make_report, verdicts
+from reports import curves, explored_report, make_report, page_and_markdown, verdicts
 
 NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 TESTS = {
@@ -118,3 +118,21 @@ def test_each_claim_item_study_and_open_choice_can_be_found_and_is_in_the_page()
         assert f"#{id_}" in addresses
     claim = next(entry for entry in index if entry.address == "#bzmd15-1")
     assert "not supported" in claim.text
+
+
+def test_search_results_and_headings_say_whether_a_name_is_a_dataset_or_a_venue():
+    """NIPS was both, without a word on which."""
+    report = explored_report()
+    points = [(replace(report.register[0][0], question="Which points of USPS?"), *report.register[0][1:])]
+    items = [replace(made, item=replace(made.item, title="P on USPS, USPS 2009 and USPSA")) for made in report.items]
+    venues = [replace(paper, venue=f"USPS {paper.year}") for paper in report.papers]
+    report = replace(report, papers=venues, register=points, items=items)
+    page, _ = page_and_markdown(report)
+    index = entries(report, [("home", "Overview"), ("paper-bmd09", "Title, USPS 2009")])
+    kinds = {entry.text: entry.kind for entry in index}
+    assert kinds["USPS (dataset): best method"] == kinds["Synth: best method"] == "dataset"
+    assert kinds["Title, USPS 2009"] == "paper"
+    assert kinds["Which points of USPS (dataset)?"] == "open choice"
+    assert ">Which points of USPS (dataset)?<" in page
+    assert "P on USPS (dataset), USPS 2009 and USPSA" in page
+    assert not re.search(r"<h\d[^>]*>[^<]*\bUSPS\b(?! \(dataset\)| \d{4})", page.replace("USPS 2009 and USPSA", ""))

@@ -19,10 +19,10 @@ from kmdr.figures.escape import markdown_escaped
 from kmdr.reporting import exhibits, html
 from kmdr.reporting.causes import RULE
 from kmdr.reporting.exhibits import compared, embedded, figure_numbers
-from kmdr.reporting.html import CHOICES_RULE, OUTCOMES, STATES, shortfalls
+from kmdr.reporting.html import CHOICES_RULE, OUTCOMES, STATES, code_marked, shortfalls
 from kmdr.reporting.model import Reproduction
 from kmdr.results import text as text_module
-from reports import THINNED, curves, made_figure, make_report, papers, write_report
+from reports import THINNED, curves, made_figure, make_report, page_and_markdown, papers, write_report
 from rows import markdown_of
 
 VOID = {"meta", "link", "img", "br", "input"}
@@ -427,3 +427,49 @@ def test_the_rules_of_causes_and_of_the_verdicts_of_choices_are_stated(tmp_path)
     assert RULE in (page.parent / "index.md").read_text("utf-8")
     for text in (page.read_text("utf-8"), (page.parent / "runs.md").read_text("utf-8")):
         assert CHOICES_RULE in text
+
+
+class VisibleText(HTMLParser):
+    """The texts of a page that are neither code nor data."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.inside, self.texts = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        if tag in ("code", "script", "style"):
+            self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in self.inside:
+            self.inside.remove(tag)
+
+    def handle_data(self, data):
+        if not self.inside:
+            self.texts.append(data)
+
+
+SETTING = re.compile(r"\b[a-z]\w*(?:\.\w+)*=\S")
+
+
+def test_settings_in_texts_are_code_and_datasets_and_quantities_have_their_names():
+    """Answers and gaps had settings as on the command line among their words, and tables the names of columns."""
+    report = make_report()
+    point, changes, _ = report.register[0]
+    register = [(point, changes, "Measured with kmeans.online=true, and ridge=0, loops=true."), *report.register[1:]]
+    gap = "bio: get it, then dataset=bio dataset.path=FILE dataset.sha256=ITS_SHA256."
+    items = [dataclasses.replace(made, gaps=(gap,)) for made in report.items]
+    missing = {"bio": "run dataset.path=FILE"}
+    page, _ = page_and_markdown(dataclasses.replace(report, register=register, items=items, missing=missing))
+    visible = " ".join(VisibleText(page).texts)
+    assert SETTING.findall(visible) == []
+    for setting in ("kmeans.online=true", "ridge=0", "loops=true", "dataset.path=FILE", "dataset.sha256=ITS_SHA256"):
+        assert f"<code>{setting}</code>" in page
+    assert re.search(r'href="#study-([^"]+)"><code>\1<', page)
+    assert not re.search(r'href="#study-([^"]+)">\1<', page)
+
+
+@pytest.mark.parametrize("text", ["F = 0.5 at r=", "https://example.org/?a=b&c=d", "E[CCᵀ] = AAᵀ", "x<y & z"])
+def test_other_equals_signs_are_text(text):
+    assert "<code>" not in code_marked(text)

@@ -69,7 +69,7 @@ def test_the_page_of_runs_is_true_of_own_rows(folder):
     rows = rows_of(folder)
     assert f"{len(rows)} rows from 1 of 1 studies, none of which failed; " in page
     assert f'<td class="num">4</td><td class="num">{len(rows)}</td>' in page
-    assert "<td>synth</td>" in page
+    assert "<td>Synth</td>" in page
     for shown in (page, (folder / "report" / "runs.md").read_text()):
         assert "kmdr verify FOLDER" in shown
         assert "kmdr report FOLDER" in shown

@@ -20,6 +20,7 @@ import pandas as pd
 from kmdr.analysis.statistics import LEVEL
 from kmdr.base.errors import UserError
 from kmdr.base.plugins import PaperFolder
+from kmdr.claims.catalogue import items
 from kmdr.claims.reported import reported
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import Table
@@ -135,6 +136,7 @@ def shares(paper: PaperFolder) -> Table | None:
     stated = counts(paper)
     theirs = reported(paper.name)
     theirs = theirs[theirs["quantity"] == "accuracy"]
+    places = {item.id: item.label for item in items()}
     lines = []
     for (id_, dataset), group in theirs.groupby(["id", "dataset"], sort=False):
         numbers = printed(list(zip(group["value"].tolist(), group["reading_error"].tolist(), strict=True)))
@@ -143,7 +145,7 @@ def shares(paper: PaperFolder) -> Table | None:
             by_chance = sum(chance(numbers, other) for other in others)
             lines.append(
                 {
-                    "in": id_,
+                    "in": places.get(str(id_), str(id_)),
                     "dataset": dataset_label(str(dataset)),
                     "points": n,
                     "numbers": len(numbers),

@@ -30,6 +30,7 @@ _MARK = "†"
 MIXED = f"{_MARK} computed by several versions of the code: not compared, and not considered for the best."
 # An interval has as many digits as its mean if these are decimals; else fewer.
 _HALVES = {".3g": ".2g", ".4g": ".2g"}
+_SUMMARY_FORMATS = {"F": ".4f", "F/F_full": ".4f", "seconds": ".3g", "n seconds": "", "n": "", "r": ""}
 UNTIMED = "–"
 _TO_SHOW = TO_SHOW.strip()
 UNTIMED_NOTE = f"{UNTIMED}: not timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
@@ -267,7 +268,6 @@ def summary_table(summary: pd.DataFrame, failed: int) -> Table:
     omitted = {"F" if has_full else "F/F_full", "n seconds"}
     values = [name for name in summary.columns[3:] if name not in omitted and summary[name].notna().any()]
     groups = [["method", "r", "n"], *(seconds if name == "seconds" else [name] for name in values)]
-    forms = {"F": ".4f", "F/F_full": ".4f", "seconds": ".3g", "n seconds": "", "n": "", "r": ""}
     notes = [
         "F is the objective; F_full that of k-means on all features, in the same repetition."
         if has_full
@@ -277,8 +277,20 @@ def summary_table(summary: pd.DataFrame, failed: int) -> Table:
         f"{counted(failed, 'trial')} failed: see the column error of rows." if failed else "",
     ]
     frame = summary[[name for group in groups for name in group]]
-    formats = {name: forms.get(name, ".3f") for name in frame.columns if name != "method"}
-    return Table(frame, formats, " ".join(filter(None, notes)), groups=groups)
+    return Table(frame, _formats(frame), " ".join(filter(None, notes)), groups=groups)
+
+
+def every_column(summary: pd.DataFrame) -> Table:
+    """Return the summary of a `kmdr.api.Comparison` as text with all its columns; the caller may have changed them."""
+    names = [str(name) for name in summary.columns]
+    first = [name for name in names if name in ("method", "r")]
+    return Table(summary, _formats(summary), groups=[first, *([name] for name in names if name not in first)])
+
+
+def _formats(summary: pd.DataFrame) -> dict[str, str]:
+    """Return the formats of the numbers in a summary."""
+    numbers = summary.select_dtypes("number").columns
+    return {name: _SUMMARY_FORMATS.get(name, ".3f") for name in numbers}
 
 
 def _shown(groups: Sequence[Mapping[str, Sequence[str]]], note: str, bold: set[tuple[int, str]]) -> Table:

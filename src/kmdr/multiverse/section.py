@@ -2,7 +2,7 @@
 
 import lzma
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.statistics import LEVEL
 from kmdr.base.text import counted
 from kmdr.claims.best_of import SYMBOLS
+from kmdr.claims.catalogue import items
 from kmdr.claims.effects import SUPPORTED, Outcome
 from kmdr.claims.reported import Number
 from kmdr.figures.canvas import FORMATS, Drawing, figure_files
@@ -66,6 +67,10 @@ class MultiverseSection:
         The number of universes in which each claim is supported, in words, or that they have no power.
     explanation : str
         Which choices explain the paper's reported numbers, for the summary of the paper; empty if it has none.
+    universes : DataFrame
+        For texts that cite it: one row per universe with its options, ``own`` (the paper's choices as implemented here)
+        and, if numbers are reported, ``p``, ``rejected``, the probability of each number, and ``least_likely``, the
+        number whose largest probability is the least.
     """
 
     paper: str
@@ -73,6 +78,7 @@ class MultiverseSection:
     pieces: tuple[Piece, ...]
     holds: dict[str, str]
     explanation: str = ""
+    universes: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
 def multiverse_section(
@@ -103,7 +109,17 @@ def multiverse_section(
     pieces.append(Piece("The universes", _pack_numbers(content)))
     explained = explanation(findings, labels)
     sentences = (*_sentences(findings), *([explained] if explained else []), *_least_likely(findings, labels))
-    return MultiverseSection(spec.paper, sentences, tuple(pieces), _holds(findings), explained)
+    return MultiverseSection(
+        spec.paper, sentences, tuple(pieces), _holds(findings), explained, _universes(every, findings, labels)
+    )
+
+
+def _universes(every: pd.DataFrame, findings: Findings, labels: Sequence[str]) -> pd.DataFrame:
+    """Return the table of all universes with what texts cite of it."""
+    every = every.assign(own=[i == 0 for i in range(len(every))])
+    if not findings.numbers:
+        return every
+    return every.assign(rejected=every["p"] <= LEVEL, least_likely=labels[_least_likely_number(findings)])
 
 
 def _pack_numbers(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
@@ -129,11 +145,15 @@ def _label(number: Number) -> str:
 
 
 def _labels(several: Sequence[Number]) -> list[str]:
-    """Return the names of numbers, with their dataset or id if these are needed to distinguish them."""
+    """Return the names of numbers, with their dataset or place in the paper if needed to distinguish them."""
+    places = {item.id: item.label for item in items()}
     labels = [_label(number) for number in several]
     if len({number.dataset for number in several}) > 1:
         labels = [f"{label} on {dataset_label(n.dataset)}" for label, n in zip(labels, several, strict=True)]
-    return [f"{label} ({n.id})" if labels.count(label) > 1 else label for label, n in zip(labels, several, strict=True)]
+    return [
+        f"{label} ({places.get(n.id, n.id)})" if labels.count(label) > 1 else label
+        for label, n in zip(labels, several, strict=True)
+    ]
 
 
 def _groups(several: Sequence[Number]) -> list[list[int]]:
@@ -185,7 +205,7 @@ def _shares(findings: Findings, labels: Sequence[str]) -> Table:
     for position, label in enumerate(labels):
         line: dict[str, object] = {"number": label}
         for choice, (share, low, high) in zip(findings.spec.choices, findings.shares[:, position], strict=True):
-            line[choice] = "–" if np.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
+            line[findings.spec.labels[choice]] = "–" if np.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
         rest = 1 - findings.shares[:, position, 0].sum()
         line["interactions and chance"] = "–" if np.isnan(rest) else f"{max(rest, 0.0):.0%}"
         lines.append(line)
@@ -198,6 +218,7 @@ def _shares(findings: Findings, labels: Sequence[str]) -> Table:
 
 def _options(findings: Findings) -> Table:
     frame = findings.options()
+    frame["choice"] = frame["choice"].map(findings.spec.labels)
     note = (
         "For each claim: the number of universes with the option in which it is supported, uncorrected, of those whose "
         "runs can decide it."
@@ -249,7 +270,7 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
     if 0 in kept:
         common = _common(findings, kept)
         return (
-            f"The paper's own choices can explain {what} (p = {findings.p[0]:.2g}), and so can "
+            f"{what.capitalize()} together do not reject the paper's own choices (p = {findings.p[0]:.2g}), nor "
             f"{len(kept) - 1} of the {count - 1} other universes" + (f"; all have {common}." if common else ".")
         )
     refuted = f"The paper's own choices do not explain {what} (p = {findings.p[0]:.2g})"
@@ -283,12 +304,16 @@ def _favoured(findings: Findings) -> str:
     return f" The numbers favour {', '.join(texts)}." if texts else ""
 
 
+def _least_likely_number(findings: Findings) -> int:
+    """Return the position of the number whose largest probability over the universes is the least."""
+    return int(findings.tails.max(axis=0).argmin())
+
+
 def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
     """Return a sentence on the number that is least likely in all universes."""
     if not findings.numbers:
         return []
-    most = findings.tails.max(axis=0)
-    position = int(most.argmin())
+    position = _least_likely_number(findings)
     tails = findings.tails[:, position]
     return [
         f"The least likely of the reported numbers is {findings.numbers[position].value:g} ({labels[position]}). The "

@@ -1,11 +1,10 @@
 """Numbers that a text cites from a report: ``{SOURCE CONDITION... COLUMN:FORMAT}``.
 
-The source is the id of a table, figure or claim (``CLAIM/reconstructed`` for its verdict under the other protocol),
-a table of a multiverse by the stem of its file, or ``verdicts``. A condition is ``COLUMN=VALUE[,VALUE...]`` or
+The source is the id of a table, figure or claim (``CLAIM/reconstructed`` for its verdict under the other protocol), a
+table of a multiverse by the stem of its file, ``verdicts``, or ``answers``: the numbers of the view "Answers", so that
+a ratio to k-means on all features is the same number there and in a text. A condition is ``COLUMN=VALUE[,VALUE...]`` or
 ``COLUMN~TEXT`` (contains), quoted as in a shell; ``!=`` is the contrary of ``=``, and ``+`` between sources joins them.
-Several selected values are cited as their range; the column ``rows`` is their number. The means of a figure, and
-its medians of times, have the columns ``relative`` and ``change``: their ratio to, and their difference from, k-means
-on all features.
+Several selected values are cited as their range; the column ``rows`` is their number.
 """
 
 import operator
@@ -16,7 +15,6 @@ from typing import Any
 
 import pandas as pd
 
-from kmdr.analysis.rows import centres
 from kmdr.base.text import format_number
 from kmdr.claims.effects import decided
 from kmdr.claims.summary import Sentence
@@ -33,13 +31,15 @@ Sources = Mapping[str, pd.DataFrame]
 
 def sources(report: Report) -> dict[str, pd.DataFrame]:
     """Return the tables of a report that texts may cite, by name."""
-    tables = {part.item.id: with_relative(part.numbers) for part in report.items if not part.numbers.empty}
+    tables = {part.item.id: part.numbers for part in report.items if not part.numbers.empty}
     for section in report.multiverses.values():
+        tables[f"{section.paper}_multiverse_universes"] = section.universes
         for piece in section.pieces:
             if piece.table is not None:
                 tables[next(iter(piece.files)).stem] = piece.table.frame
     for verdict in report.verdicts:
         tables |= statements_of(verdict)
+    tables["answers"] = answers_table(report.explored)
     tables["verdicts"] = pd.DataFrame(
         [(v.claim.id, v.claim.paper, v.outcome) for v in report.verdicts], columns=["claim", "paper", "outcome"]
     )
@@ -64,16 +64,30 @@ def _statements(verdict: Verdict) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(verdict=verdict.outcome)
 
 
-def with_relative(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Return the numbers of a figure with their ratio to, and difference from, k-means on all features, if drawn."""
-    if not ({"quantity", "dataset", "reducer"} <= set(numbers) and {"mean", "median"} & set(numbers)):
-        return numbers
-    keys = ["quantity", "dataset"]
-    numbers = numbers.assign(centre=centres(numbers))
-    full = numbers[numbers["reducer"] == "none"].groupby(keys)["centre"].first().rename("full").reset_index()
-    joined = numbers.merge(full, on=keys, how="left")
-    ratio, change = joined["centre"] / joined["full"], joined["centre"] - joined["full"]
-    return joined.drop(columns="centre").assign(relative=ratio, change=change)
+def answers_table(explored: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the numbers of the view "Answers" as it shows them: one row per experiment, quantity, method and r.
+
+    Returns
+    -------
+    DataFrame
+        ``studies``: of the experiment, separated by spaces. ``method``: as the view names it. ``centre``, ``low``,
+        ``high`` and ``n``: the mean, or of times the median, with its interval and number. ``change``: the difference
+        of the centre from that of k-means on all features.
+    """
+    rows = []
+    for view in explored.get("views", ()):
+        of_view = view["dataset"], " ".join(view["studies"])
+        for quantity, lines in view["lines"].items():
+            whole = next((x["centre"][0] for x in lines if view["reducers"][x["method"]] == "none"), None)
+            for line in lines:
+                of_line = quantity, view["methods"][line["method"]]
+                cells = zip(*(line[name] for name in ("r", "centre", "low", "high", "n")), strict=True)
+                for r, centre, *others in cells:
+                    change = None if whole is None or centre is None else centre - whole
+                    rows.append((*of_view, *of_line, r, centre, *others, change))
+    numeric = ["centre", "low", "high", "n", "change"]
+    table = pd.DataFrame(rows, columns=["dataset", "studies", "quantity", "method", "r", *numeric])
+    return table.astype(dict.fromkeys(numeric, float))
 
 
 def select(tables: Sources, field: str) -> "pd.Series[Any]":

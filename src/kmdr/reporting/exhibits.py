@@ -81,7 +81,7 @@ def embedded(content: bytes) -> Picture:
 
 def _grid(frame: pd.DataFrame) -> Grid:
     """Return the first `_MOST_LINES` rows of a table as text."""
-    names = [str(name) for name in frame.columns]
+    names = [str(name).replace("_", " ") for name in frame.columns]
     numeric = frozenset(i for i, kind in enumerate(frame.dtypes) if pd.api.types.is_numeric_dtype(kind))
     lines = [
         [
@@ -109,7 +109,15 @@ def figure_numbers(numbers: pd.DataFrame) -> Grid | None:
         if len(curves) and not curves.duplicated([*lines, "label"]).any():
             wide = curves.pivot_table(index=lines, columns="label", values="centre", sort=False).sort_index()
             return _grid(wide[list(dict.fromkeys(curves["label"]))].reset_index())
-    return _grid(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()])
+    return _grid(_labelled(numbers.loc[:, numbers.notna().any() & (numbers.astype(str) != "").any()]))
+
+
+def _labelled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with datasets and quantities by the names that figures have."""
+    names = {"dataset": dataset_label, "quantity": lambda name: quantity_label(name)[1].replace("_", " ")}
+    return frame.assign(**{
+        column: frame[column].map(label, na_action="ignore") for column, label in names.items() if column in frame
+    })  # fmt: skip
 
 
 def compared(reproduction: Reproduction) -> Grid | None:
@@ -140,7 +148,8 @@ def compared(reproduction: Reproduction) -> Grid | None:
         values.append(next(iter(candidates), math.nan))
     table = theirs.rename(columns={"value": "reported", "where": "in the paper"}).assign(ours=values)
     table["difference"] = table["ours"] - table["reported"]
-    return _grid(table[["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]])
+    shown = ["dataset", "method", "quantity", "r", "reported", "ours", "difference", "in the paper"]
+    return _grid(_labelled(table[shown]))
 
 
 def described(reproduction: Reproduction, paper: Paper) -> str:

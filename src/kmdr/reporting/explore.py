@@ -22,7 +22,17 @@ from kmdr.reporting.answers import QUANTITIES, Experiment, all_quantities, conte
 
 # The quantities by which methods are ranked at each r; F itself only where all features were not run.
 RANKED = ("relative_objective", "accuracy", "nmi", "ari", "total_seconds")
-_UNTIMED = "No trial was timed serially, so there are no seconds; timing_repeats=3 runs 3 repetitions for them."
+_UNTIMED = "No trial was timed serially, so there are no seconds; `timing_repeats=3` runs 3 repetitions for them."
+# Names and values of settings in words.
+_SETTINGS: Mapping[str, str] = {
+    "n_init": "starts of k-means", "max_iter": "most iterations", "start": "initial centres", "online": "online phase",
+    "empty_action": "empty clusters", "engine": "k-means", "matching": "matching of clusters",
+}  # fmt: skip
+_VALUES: Mapping[tuple[str, str], str] = {
+    ("start", "sample"): "points drawn uniformly", ("start", "plus"): "k-means++",
+    ("start", "greedy"): "greedy k-means++", ("start", "first_of_class"): "the first point of each class",
+    ("matching", "identity"): "cluster j is class j", ("online", "True"): "yes", ("online", "False"): "no",
+}  # fmt: skip
 _PROFILE = ("factor", "share", "low", "high")
 _CODES = {Outline.MOVETO: "M", Outline.LINETO: "L", Outline.CURVE3: "Q", Outline.CURVE4: "C", Outline.CLOSEPOLY: "Z"}
 
@@ -150,9 +160,18 @@ def _names(experiments: Sequence[Experiment], known: Mapping[str, Mapping[str, A
         others = {key: value for key, value in differing.items() if settings[0].get(key) != value}
         label = ", ".join(dict.fromkeys(papers or changes[:1]))
         names.append(
-            {"label": f"{label} ({settings_text(others)})" if others else label, "settings": settings_text(differing)}
+            {
+                "label": f"{label} ({settings_text(_describe_settings(others))})" if others else label,
+                "settings": settings_text(_describe_settings(differing)),
+            }
         )
     return names
+
+
+def _describe_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings by names and with values in words; those without words, as of plugins, are unchanged."""
+    words = {(name, str(value)): _VALUES.get((name, str(value)), str(value)) for name, value in settings.items()}
+    return {_SETTINGS.get(name, name): text for (name, _), text in words.items()}
 
 
 def _cells(

@@ -30,6 +30,7 @@ from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
+from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import Table, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.causes import RULE, failures
@@ -38,6 +39,7 @@ from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests
 from kmdr.reporting.margins import changes_at, segments, ticks
 from kmdr.reporting.model import Report
+from kmdr.reporting.names import shared_names, with_kind
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
 from kmdr.reporting.search import entries
 from kmdr.reporting.seeds import sentence as seeds_sentence
@@ -46,6 +48,8 @@ from kmdr.reporting.study_runs import StudyRuns
 from kmdr.reporting.summaries import OUTCOME_TITLES, describe_other_times, leading, paper_summaries, reason
 
 _LONGEST_VENUE = 12
+# A part between backticks, or a setting as on the command line, NAME=VALUE.
+_CODE = re.compile(r"(`+)(.+?)\1|(?<![\w./?&#;-])([a-z]\w*(?:\.\w+)*=[\w./\[{:,-]*\w[\]}]*)")
 
 QUESTION = "Does reducing the dimensions before k-means keep the clustering, and does it save time?"
 
@@ -159,8 +163,14 @@ def paragraphs(text: str) -> list[str]:
 
 
 def code_marked(text: str) -> Markup:
-    """Return text as HTML, with the parts between backticks as code."""
-    return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))
+    """Return text as HTML, with the parts between backticks, and settings, as code.
+
+    Examples
+    --------
+    >>> print(code_marked("`kmdr` with kmeans.online=true, at r = 5"))
+    <code>kmdr</code> with <code>kmeans.online=true</code>, at r = 5
+    """
+    return Markup(_CODE.sub(lambda match: f"<code>{match[2] or match[3]}</code>", str(escape(text))))
 
 
 def left_open(verdict: Verdict) -> str:
@@ -282,6 +292,7 @@ def _environment() -> Environment:
         "duration": duration,
         "paragraphs": paragraphs,
         "code_marked": code_marked,
+        "dataset_label": dataset_label,
         "describe": describe,
         "md": markdown_escaped,
         "code": markdown_code,
@@ -346,6 +357,8 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         The version of the code.
     """
     environment = _environment()
+    names = shared_names(report)
+    environment.filters["with_kind"] = lambda text: with_kind(text, names)
     style, start_script, script, views_script = (
         environment.get_template(name).render() for name in ("style.css", "start.js", "report.js", "views.js")
     )

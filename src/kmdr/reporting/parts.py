@@ -24,6 +24,7 @@ from kmdr.claims.protocols import reconstructed
 from kmdr.claims.register import Change, Flip, change
 from kmdr.claims.verdicts import Verdict, mark_changed_protocol, verdict_on
 from kmdr.figures.canvas import FORMATS, Drawing, add_notes, figure_files
+from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import table_files
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.multiverse.section import MultiverseSection, multiverse_section
@@ -77,7 +78,7 @@ def make_item(item: Item, context: Context) -> Reproduction:
         return not_run(reason)
     rows = recorder.rows_read([*CODE_COLUMNS, "stand_in", "status"])
     texts = rows[["dataset", "stand_in"]].drop_duplicates()
-    stand_ins = tuple(f"{name}: {text}" for name, text in texts.itertuples(index=False) if text)
+    stand_ins = tuple(f"{dataset_label(name)}: {text}" for name, text in texts.itertuples(index=False) if text)
     of_item = {str(study): departures[study] for study in rows["study"].unique() if study in departures}
     differences = "; ".join(departure.describe(study) for study, departure in of_item.items())
     changed = any(departure.settings for departure in of_item.values())

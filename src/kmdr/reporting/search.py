@@ -9,6 +9,7 @@ from kmdr.claims.verdicts import Verdict
 from kmdr.figures.panels import dataset_label
 from kmdr.reporting.causes import failures
 from kmdr.reporting.model import Report, Reproduction
+from kmdr.reporting.names import shared_names, with_kind
 
 # What rests on other implementations or machines, in words that a reader may type.
 _WORDS = {
@@ -33,8 +34,8 @@ def entries(report: Report, views: Sequence[tuple[str, str]]) -> list[Entry]:
     def words(studies: Sequence[str]) -> str:
         return " ".join(dict.fromkeys(dataset_label(name) for study in studies for name in datasets.get(study, ())))
 
-    return [
-        *(Entry("view", title, f"#{id_}") for id_, title in views),
+    every = [
+        *(Entry("paper" if id_.startswith("paper-") else "view", title, f"#{id_}") for id_, title in views),
         *_choices(report),
         *(_claim(verdict, words(verdict.claim.studies)) for verdict in report.verdicts),
         *(_item(made, words(made.item.studies)) for made in report.items),
@@ -47,6 +48,8 @@ def entries(report: Report, views: Sequence[tuple[str, str]]) -> list[Entry]:
             for study in report.studies
         ),
     ]
+    names = shared_names(report)
+    return [entry._replace(text=with_kind(entry.text, names)) for entry in every]
 
 
 def _choices(report: Report) -> Iterator[Entry]:

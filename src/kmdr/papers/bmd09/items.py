@@ -31,7 +31,7 @@ def table1(results: Results) -> Table:
 
 
 @figure(
-    "bmd09_fig1", "Leverage score of each NIPS word, and the words drawn at r = 30", studies=[STUDY],
+    "bmd09_fig1", "Leverage score of each word of NIPS, and the words drawn at r = 30", studies=[STUDY],
     facts=["bmd09_scores"], datasets=["nips"],
 )  # fmt: skip
 def figure1(results: Results) -> Drawing:

@@ -171,7 +171,7 @@ def _reported_mean(dataset: str, name: str, points: int) -> float:
     return float(published_runs(dataset, name)["mean"].get(points, math.nan))
 
 
-@table(CORESETS_ID, "k-means on a coreset instead of all points, benchmark_k10", studies=(NATURAL, *CORESETS))
+@table(CORESETS_ID, "k-means on a coreset instead of all points, Benchmark k10", studies=(NATURAL, *CORESETS))
 def coreset_table(results: Results) -> Table:
     """One row per size: the cost of the clustering of all points, over that of a natural partition.
 

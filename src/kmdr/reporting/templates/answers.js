@@ -17,6 +17,7 @@
       const may = view.best[by]?.[view.grid.indexOf(r)] ?? [];
       const methods = view.methods.map((label, method) => ({ label, method, cell: at(view, by, method, r) })).filter(({ cell }) => cell);
       methods.sort((a, b) => (about.least ? 1 : -1) * (a.cell.centre - b.cell.centre));
+      const named = ({ label, method }) => (view.reducers[method] === "none" ? `k-means on all features (${label})` : label);
       const look = (label) => svg("svg", { class: "swatch", width: 28, height: 14, "aria-hidden": "true" }, swatch(data.styles[label]));
       const formOf = (name) => data.quantities[name].form;
       const estimated = (name, cell) => ({ value: cell?.centre, text: estimate(cell, formOf(name)), kind: "num" });
@@ -28,7 +29,7 @@
         const time = at(view, "total_seconds", method, r);
         const row = [
           { value: place + 1, text: String(place + 1) },
-          { value: label, nodes: [look(label), label, ...(view.flat.includes(method) ? [made("small", {}, " any r")] : []), ...(may.includes(method) ? [" ", made("span", { className: "badge good" }, may.length > 1 ? "may be best" : "best")] : [])] },
+          { value: label, nodes: [look(label), label, ...(view.reducers[method] === "none" ? [made("small", {}, " all features")] : view.flat.includes(method) ? [made("small", {}, " any r")] : []), ...(may.includes(method) ? [" ", made("span", { className: "badge good" }, may.length > 1 ? "may be best" : "best")] : [])] },
           estimated(by, cell), counted(cell),
           ...others.map((name) => at(view, name, method, r)).map((each, i) => ({ value: each?.centre, text: number(each?.centre, formOf(others[i])) })),
           ...(by === "total_seconds" ? [] : [{ value: time?.centre, text: number(time?.centre, formOf("total_seconds")) }, counted(time)]),
@@ -38,8 +39,8 @@
       delete table.dataset.sort;
       showTable(table, heads, rows);
 
-      const [first, ...after] = methods, rivals = after.filter(({ method }) => may.includes(method)).map(({ label }) => label);
-      const saying = first && `On ${view.title} at r = ${r}, ${first.label} has the best ${about.statistic} by ${about.label}: ${estimate(first.cell, about.form)}. `;
+      const [first, ...after] = methods, rivals = after.filter(({ method }) => may.includes(method)).map(named);
+      const saying = first && `On ${view.title} at r = ${r}, ${named(first)} has the best ${about.statistic} by ${about.label}: ${estimate(first.cell, about.form)}. `;
       const rest = rivals.length ? `Not distinguishable from the best: ${rivals.join(", ")}.` : after.length ? "All others are shown to be worse." : "No other method was run.";
       document.getElementById("answers-sentence").textContent = first ? saying + rest : "No method was measured by this quantity at this r.";
       showPlot(document.getElementById("answers-plot"), () => ({
@@ -50,9 +51,9 @@
           text: [`${label}: ${estimate(cell, about.form)}, n = ${cell.n}`],
         })),
       }));
-      const rowsOf = view.studies.map((study) => document.getElementById(`study-${study}`) ? link(`#study-${study}`, study) : study);
+      const rowsOf = view.studies.map((study) => document.getElementById(`study-${study}`) ? link(`#study-${study}`, made("code", {}, study)) : made("code", {}, study));
       document.getElementById("answers-rows").replaceChildren(
-        `Run as in ${view.label}. ${noteOf(view)} Rows: `, ...rowsOf.flatMap((each, i) => (i ? [", ", each] : [each])), ". ",
+        `Run as in ${view.label}. `, ...noteOf(view), "Rows: ", ...rowsOf.flatMap((each, i) => (i ? [", ", each] : [each])), ". ",
         link(address("explore", { dataset: view.dataset, settings: view.label, quantity: by }), "The same against r"), ".");
       document.getElementById("answers-command").textContent = view.studies.map((study) => `kmdr table ${folder} --study ${study}`).join(" && ");
     };

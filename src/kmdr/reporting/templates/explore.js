@@ -101,7 +101,7 @@
       if (!isOverview()) {
         const about = data.quantities[fields.quantity.value];
         const kind = about?.statistic === "median" ? "Medians of the trials that were timed serially, with distribution-free 95 % intervals from six timings on." : "Means of all repetitions, with 95 % intervals.";
-        return `${kind} ${noteOf(view)} Studies: ${view.studies.join(", ")}.`;
+        return [`${kind} `, ...noteOf(view), "Studies: ", ...view.studies.flatMap((study, i) => [...(i ? [", "] : []), made("code", {}, study)]), "."];
       }
       if (!selected) return "Too few datasets have the same methods.";
       const kind = fields.view.value === "profiles" ? " Shares have Wilson's 95 % intervals over datasets."
@@ -119,7 +119,7 @@
       const forms = formsOf(data), rows = rowsOf(data), heads = headsOf(data);
       showTable(table, heads, rows.map((row) => row.map((value, i) => (i ? { value, text: number(value, forms[i - 1]) } : { value, text: value }))));
       showPlot(box, () => plotOf(data));
-      document.getElementById("explore-note").textContent = note(data);
+      document.getElementById("explore-note").replaceChildren(...[note(data)].flat());
       const stem = ["kmdr", ...["view", "paper", "dataset", "quantity"].filter((name) => !fields[name].disabled).map((name) => fields[name].value)].filter((part) => part !== "dataset").join("_").replace(/[^\w.-]+/g, "_");
       document.getElementById("explore-svg").onclick = () => savePicture(() => plotOf(data), stem, "svg");
       document.getElementById("explore-png").onclick = () => savePicture(() => plotOf(data), stem, "png");

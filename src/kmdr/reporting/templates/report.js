@@ -61,12 +61,38 @@
     }
   }
 
-  // Search: each word must begin a word of the entry. What is typed last may be half a word.
+  // Search: each word must begin a word of the entry. What is typed last may be half a word. Case, accents, hyphens and
+  // spaces do not matter, and words that begin none may have one edit from four letters on, and two from eight.
   const search = document.getElementById("search");
   const hits = document.getElementById("hits");
   let index;
   const SHOWN = 12;
-  const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+  const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+  // The words of a text, and each two neighbours as one word: "COIL 20" is found by "coil20".
+  const wordsOf = (text) => {
+    const words = plain(text).split(" ");
+    return [...words, ...words.slice(1).map((word, i) => words[i] + word)];
+  };
+  // The edits between a word and the beginning of another that is most like it: a letter inserted, omitted, replaced, or
+  // exchanged with its neighbour.
+  const edits = (word, other) => {
+    let before = [], last = [...other, ""].map((_, j) => j);
+    for (let i = 1; i <= word.length; i++) {
+      const now = [i];
+      for (let j = 1; j <= other.length; j++) {
+        now[j] = Math.min(now[j - 1] + 1, last[j] + 1, last[j - 1] + (word[i - 1] !== other[j - 1]));
+        if (i > 1 && j > 1 && word[i - 1] === other[j - 2] && word[i - 2] === other[j - 1]) now[j] = Math.min(now[j], before[j - 2] + 1);
+      }
+      [before, last] = [last, now];
+    }
+    return Math.min(...last);
+  };
+  const ALIKE = 0.6;
+  const match = (word, entry) => {
+    if (entry.key.includes(` ${word}`)) return 1;
+    const allowed = word.length < 4 ? 0 : word.length < 8 ? 1 : 2;
+    return allowed && entry.words.some((other) => other.length >= word.length - allowed && edits(word, other) <= allowed) ? ALIKE : 0;
+  };
   const choose = (option) => {
     for (const each of hits.children) each.setAttribute("aria-selected", each === option);
     if (option) {
@@ -76,11 +102,16 @@
   };
   const find = () => {
     index ??= JSON.parse(document.getElementById("search-index").textContent)
-      .map(([kind, text, address, words]) => ({ kind, text, address, key: ` ${plain(`${kind} ${text} ${words}`)}` }));
+      .map(([kind, text, address, more]) => {
+        const words = [...new Set(wordsOf(`${kind} ${text} ${more}`))];
+        return { kind, text, address, words, key: ` ${words.join(" ")}` };
+      });
     const noise = new Set(["the", "a", "of", "on", "at", "by", "is", "r", "in", "does", "do", "which", "work", "works", "because", "claims", "why"]);
     const r = /\br\s*=?\s*(\d+)/i.exec(search.value);
     const words = plain(search.value).split(" ").filter((word) => word && !noise.has(word) && word !== r?.[1]);
-    const score = (entry) => words.filter((word) => entry.key.includes(` ${word}`)).length;
+    // A word counts if it matches, or makes a word that matches together with its neighbour.
+    const forms = words.map((word, i) => [word, ...(i ? [words[i - 1] + word] : []), ...(i + 1 < words.length ? [word + words[i + 1]] : [])]);
+    const score = (entry) => forms.reduce((sum, some) => sum + Math.max(...some.map((form) => match(form, entry))), 0);
     const scored = words.length ? index.map((entry) => [score(entry), entry]) : [];
     const best = Math.max(0, ...scored.map(([points]) => points));
     const found = scored.filter(([points]) => points && points >= Math.min(best, Math.max(1, best - 1)))

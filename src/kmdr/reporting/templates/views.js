@@ -126,8 +126,11 @@
   const viewsOf = (data, dataset) => data.views.filter((view) => view.dataset === dataset);
   const chosenView = (data, fields) =>
     viewsOf(data, fields.dataset.value).find((view) => view.label === fields.settings.value);
+  // At first the dataset on which most methods were run is chosen.
   const offerViews = (data, fields) => {
+    const isFirst = !fields.dataset.options.length;
     fill(fields.dataset, named(data));
+    if (isFirst) fields.dataset.value = data.views.reduce((most, view) => (view.methods.length > most.methods.length ? view : most)).dataset;
     fill(fields.settings, viewsOf(data, fields.dataset.value).map((view) => [view.label, view.label]));
   };
   // The centre, interval and number of repetitions of a line at an r; of a method that does not depend on r, its only ones.
@@ -137,9 +140,11 @@
     return i < 0 ? undefined : { centre: line.centre[i], low: line.low[i], high: line.high[i], n: line.n[i] };
   };
   const address = (id, choices) => `#${id}?${new URLSearchParams(choices)}`;
+  // Notes on the rows of a view, each followed by a space; kmdr's own note has code between backticks.
   const noteOf = (view) => [
-    view.stand_in && `Stand-in: ${view.stand_in}.`, view.settings && `Settings: ${view.settings}.`, view.untimed, view.code,
-  ].filter(Boolean).join(" ");
+    view.stand_in && [`Stand-in: ${view.stand_in}.`], view.settings && [`Settings: ${view.settings}.`],
+    view.untimed && view.untimed.split("`").map((text, i) => (i % 2 ? made("code", {}, text) : text)), view.code && [view.code],
+  ].filter(Boolean).flatMap((note) => [...note, " "]);
 
 {% include "plot.js" %}
 

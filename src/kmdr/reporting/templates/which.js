@@ -80,7 +80,7 @@
         { value: atlas.by[label] ?? "–", text: atlas.by[label] ?? "–" },
       ]));
       const title = `${label}${unit}: ${name}, ${fields.form.value}, ${wordsOf(place)}`;
-      document.getElementById("which-sentence").textContent = `${name}, ${fields.form.value}, ${wordsOf(place)}: ${saying}`;
+      document.getElementById("which-sentence").textContent = `${name[0].toUpperCase()}${name.slice(1)}, ${fields.form.value}, ${wordsOf(place)}: ${saying}`;
       showPlot(document.getElementById("which-plot"), () => ({
         title, categories: methods.map((each) => each.label), x: { label: `${label}${unit}`, scale: "" }, y: {},
         series: methods.map(({ label, cell }, row) => ({
