@@ -320,7 +320,9 @@ def test_any_argument_gives_rows_or_one_sentence(name, value):
         warnings.simplefilter("ignore")  # a column that looks like an index
         said = message_of(lambda: kmdr.compare(**{**VALID, name: value}))
     assert "\n" not in said
-    assert not said or re.search("; (a dataset|choose|did|encode|fill|give|name|omit|remove|use)|valid:", said), said
+    assert not said or re.search(
+        "; (a dataset|choose|did|encode|fill|give|install|name|omit|remove|use)|valid:", said
+    ), said
     assert (before == POINTS).all()
 
 
@@ -336,6 +338,10 @@ def test_any_argument_gives_rows_or_one_sentence(name, value):
         ({"reducers": "leverag"}, "did you mean 'leverage'"),
         ({"reducers": "PCA"}, "no reducer is named 'PCA'; use 'svd'"),
         ({"reducers": ["NMF"]}, "by its import path: 'sklearn.decomposition.NMF'"),
+        *[
+            ({"reducers": path}, f"reducer {path!r} is not an import path; give one")
+            for path in (".", "..", ".x", "x.", "a b.c")
+        ],
         ({"reducers": [3]}, "reducers has 3, which is neither a name nor a transformer"),
         ({"repeats": 0}, "repeats = 0 is not a whole number of at least 1"),
         ({"n_init": True}, "n_init = True is not a whole number"),

@@ -45,7 +45,7 @@ def find_class(path: str, what: str) -> type:
     Raises
     ------
     UserError
-        When nobody allowed the path, the module cannot be imported, or has no such class.
+        When nobody allowed the path, it is not one, the module cannot be imported, or has no such class.
     """
     if not is_allowed(path):
         raise UserError(
@@ -57,6 +57,8 @@ def find_class(path: str, what: str) -> type:
 
 @cache
 def _imported(path: str, what: str) -> type:
+    if not all(part.isidentifier() for part in path.split(".")):
+        raise UserError(f"{what} {shown(path)} is not an import path; give one like package.module.Class")
     module, _, name = path.rpartition(".")
     try:
         cls = getattr(importlib.import_module(module), name, None)
