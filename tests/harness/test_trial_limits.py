@@ -6,20 +6,23 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import Pipe
 from textwrap import dedent
 
 import numpy as np
 import pytest
+from joblib.externals.loky.backend import get_context
 
 import kmdr
+import leaving
 from clusters import computed
 from kmdr.base import limits
 from kmdr.base.errors import UserError
-from kmdr.base.limits import Begun, Limit, can_measure_memory, kill_tree, memory_of, parse_size, process_tree
+from kmdr.base.limits import Begun, Limit, can_measure_memory, memory_of, parse_size
 from kmdr.base.outside import _imported
-from kmdr.base.signals import Interrupted, is_interrupt
+from kmdr.base.signals import Interrupted, is_interrupt, kill_tree, process_tree
 from kmdr.cli.arguments import COMMANDS
 from kmdr.cli.jobs import run_jobs
 from kmdr.datasets import open_prepared, prepare
@@ -194,6 +197,45 @@ def test_the_processes_that_a_stopped_call_started_end_with_it(tmp_path):
         time.sleep(0.05)
 
 
+@pytest.fixture
+def plain_workers(monkeypatch):
+    """Start workers as a command does: the server of the tests would be the parent of what they leave."""
+    monkeypatch.setattr(local, "get_context", get_context)
+
+
+@needs_proc
+@pytest.mark.parametrize("orphan", [False, True])
+@pytest.mark.parametrize(
+    ("ending", "answer"),
+    [
+        ("return", "return"),
+        ("exit", Lost("its worker ended with exit status 0, 3 times")),
+        ("stay", Lost("stopped: it took more than 3 s; raise runner.limit.seconds to allow more")),
+    ],
+)
+def test_no_process_of_a_call_outlives_its_worker_however_the_call_ends(
+    ending, answer, orphan, tmp_path, plain_workers
+):
+    assert answered(leaving.leave_process, Limit(seconds=3), [(tmp_path / "pid", orphan, ending)]) == [answer]
+    pid, until = int((tmp_path / "pid").read_text()), time.monotonic() + 20
+    while memory_of(pid):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_worker_that_ends_while_a_process_of_it_holds_its_pipe_is_noticed_without_limits(tmp_path, plain_workers):
+    (answer,) = answered(leaving.leave_process, limits.UNLIMITED, [(tmp_path / "pid", False, "exit")])
+    with suppress(ProcessLookupError):  # killed already, if another test made this process adopt it
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert answer == Lost("its worker ended with exit status 0, 3 times")
+
+
+@needs_proc
+def test_memory_of_a_process_whose_parent_ended_counts(plain_workers):
+    (answer,) = answered(leaving.eat_as_orphan, Limit(seconds=60, memory=100 << 20), [()])
+    assert answer == Lost("stopped: it took more than 100M of memory; raise runner.limit.memory to allow more")
+
+
 def test_the_time_of_a_call_counts_from_where_its_trial_begins():
     assert answered(time.sleep, Limit(seconds=0.05), [(0.5,)]) == [None]
 
@@ -293,7 +335,7 @@ def test_a_row_whose_rerun_never_ends_or_takes_all_memory_is_stopped_and_is_not_
     output = capsys.readouterr()
     assert output.out.count("not verified: custom: rogue.Rogue") == 2
     assert [reason for reason in reasons if reason not in output.out] == []
-    assert "2 of 3 rows were not verified: their trials were stopped or ended early" in output.err
+    assert "2 of 3 rows were not verified: their reruns were stopped or ended early" in output.err
     card, comparisons = accept(submission, made / "none", 10, 0, TRUST, given=given)
     outcomes = {int(comparison.row["r"]): (comparison.outcome, comparison.detail) for comparison in comparisons}
     assert outcomes == {2: ("exact", ""), **{r: ("not verified", reason) for r, (_, reason) in STOPPED.items()}}
