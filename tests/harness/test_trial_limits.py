@@ -374,6 +374,94 @@ def test_a_module_whose_import_never_ends_stops_no_command(submitted):
     assert "rogue" not in sys.modules
 
 
+# A dataset of a plugin, whose loader and metric do what ROGUE_DATA and ROGUE_METRIC state.
+PLUGIN = {
+    "datasets/loaders.py": """
+        import os
+        import sys
+        import numpy as np
+        from kmdr.datasets.sources.loaders import loader
+        from rogue import HOW
+
+        @loader
+        def plugin_grid(n=60):
+            HOW.get(os.environ.get("ROGUE_DATA"), lambda: None)()
+            return np.add.outer(np.arange(n) % 3 * 10.0 + np.linspace(0, 1, n), np.arange(12.0)), np.arange(n) % 3
+        """,
+    "datasets/registry.toml": """
+        [plugin_grid]
+        title = "Points on a line"
+        papers = []
+        n = 60
+        d = 12
+        k = 3
+        licence = "CC0"
+        citation = "none"
+        format = "plugin_grid"
+        content_sha256 = ""
+        options = { n = 60 }
+        sources = []
+        """,
+    "metrics/metric.py": """
+        import os
+        from kmdr.metrics import metric
+        from rogue import HOW
+
+        @metric("plugin_metric", "a metric", 0.0, 1.0, "higher")
+        def plugin_metric(A, labels, truth):
+            if len(A) == 60:  # and not the matrix that warms up
+                HOW.get(os.environ.get("ROGUE_METRIC"), lambda: None)()
+            return 0.0
+        """,
+}
+
+
+@pytest.fixture
+def with_plugin(rogue, monkeypatch):
+    """Return rows of a dataset of a plugin, and a submission of them with labels."""
+    for name, text in PLUGIN.items():
+        (rogue / "plugin" / name).parent.mkdir(parents=True, exist_ok=True)
+        (rogue / "plugin" / name).write_text(dedent(text))
+    monkeypatch.setenv("KMDR_PATH", str(rogue / "plugin"))
+    settings = ["dataset=plugin_grid", "kmeans.n_init=2", "repeats=1", "r_grid=[2]", "reducer=random_sign"]
+    assert run_jobs([compose(*settings, "timing_repeats=1", "runner=sequential", "keep_labels=true", "out=made")]) == 0
+    return rogue / "made", submit(rogue / "made", rogue / "submitted", "mine")
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("sleep", "stopped: it took more than 4 s; raise SECONDS to allow more"),
+        ("hold", "stopped: it took more than 4 s; raise SECONDS to allow more"),
+        ("eat", "stopped: it took more than 150M of memory; raise MEMORY to allow more"),
+        ("exit", "its worker ended with exit status 3, 3 times"),
+    ],
+)
+def test_data_whose_preparation_exceeds_a_limit_make_their_rows_not_verified(
+    how, reason, with_plugin, monkeypatch, capsys
+):
+    made, submission = with_plugin
+    monkeypatch.setenv("KMDR_CACHE", str(made.parent / "empty"))
+    monkeypatch.setenv("ROGUE_DATA", how)
+    given = user_limit(4, 150 << 20)
+    assert verify_sample(made, 10, 0, (), given) == 1
+    assert f"repetition 0: its data were not prepared: {reason}" in capsys.readouterr().out
+    verification = accept(submission, made / "none", 10, 0, given=given)[0]["verification"]
+    assert (verification["status"], verification["labels"]) == ("as reported", 0)
+    assert verification["reason"] == f"its data were not prepared: {reason}"
+
+
+@needs_proc
+@pytest.mark.slow
+def test_a_submission_whose_labels_are_scored_for_too_long_is_refused(with_plugin, monkeypatch):
+    made, submission = with_plugin
+    monkeypatch.setenv("ROGUE_METRIC", "sleep")
+    with pytest.raises(UserError, match=r"not scored: stopped: it took more than 4 s; raise SECONDS to allow more"):
+        accept(submission, made / "none", 10, 0, given=user_limit(4, None))
+
+
 @pytest.mark.parametrize(
     ("times", "seconds"),
     [
