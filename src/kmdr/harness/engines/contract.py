@@ -216,7 +216,7 @@ def limited(
 ) -> Iterator[Callable[..., Any]]:
     """Call a function in a process that is killed if a call exceeds the limit; the answer is then `Lost`.
 
-    ``function`` is defined at the top level of a module. What it raises is raised here, if it is a `UserError`, else as
+    ``function`` is defined at the top level of a module. Its `UserError` is raised here unchanged, any other error as
     a `RuntimeError`. ``name`` returns the name of a call for messages.
     """
     with Workers(partial(_begun, function), 1, tell, limit=limit) as workers:
