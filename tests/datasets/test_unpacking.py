@@ -111,3 +111,14 @@ def test_a_store_that_claims_too_many_chunks_is_refused(rows, tmp_path):
     (path / ".zarray").write_text(metadata.replace("12", str(rows), 1))
     with pytest.raises(UserError, match=r"claims \d+ chunks in an array, but at most 10000000 are read"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("X", {}), ("X", {"matrix": "X"}), ("layers/counts", {"matrix": "layers/counts"})]
+)
+def test_a_sparse_matrix_or_a_layer_is_refused_with_the_remedy(name, options, tmp_path):
+    group = zarr.open_group(tmp_path / "cells.zarr", mode="w")
+    group.create_group("X").create_array("data", shape=(3,), dtype="f4")
+    group.create_group("layers").create_array("counts", shape=(3, 3), dtype="f4")
+    with pytest.raises(UserError, match=rf"{name} of cells\.zarr is no array at the top .* as h5ad"):
+        datasets.load("file", {"path": str(tmp_path / "cells.zarr"), "k": 2, **options})

@@ -112,4 +112,4 @@ def _replace_decoders() -> None:
         for name, check in codecs.items():
             module, _, cls = name.partition(".")
             codec = getattr(importlib.import_module(f"numcodecs.{module}"), cls)
-            codec.decode = replacement(codec.decode, check)  # type: ignore[operator]
+            codec.decode = replacement(codec.decode, check)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError, check_memory, unknown
 from kmdr.datasets.acquire.archives import read_members
 from kmdr.datasets.file_options import FileOptions
-from kmdr.datasets.formats.arrays import pick, pick_classes
+from kmdr.datasets.formats.arrays import POINTS, pick, pick_classes
 from kmdr.datasets.formats.common import Content, afford, import_extra, reading
 from kmdr.datasets.formats.unpacking import at_most
 from kmdr.datasets.streamed import from_blocks
@@ -85,6 +85,7 @@ def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
         store, classes, form = _opened(library, folder, limit), "", "Zarr, an array"
         if hasattr(store, "array_keys"):
             names = sorted(store.array_keys())
+            _refuse_groups(folder, options.matrix or next(filter(store.__contains__, POINTS), ""), names, store)
             points = pick(folder, names, options.matrix)
             classes = pick_classes(folder, names, options.label, points)
             array, form = store[points], f"Zarr, array {points!r}"
@@ -121,6 +122,15 @@ def _codecs(value: Any, within: bool = False) -> Iterator[str]:
             yield str(name)
         for key, entry in value.items():
             yield from _codecs(entry, within or key in ("compressor", "filters", "codecs", "index_codecs"))
+
+
+def _refuse_groups(folder: Path, name: str, arrays: Iterable[str], store: Any) -> None:
+    """Refuse a matrix that is a group: AnnData's stores have sparse matrices as groups of their parts."""
+    if name in store and name not in arrays:
+        raise UserError(
+            f"{name} of {folder.name} is no array at the top of the store; write sparse matrices and layers as h5ad, "
+            "by write_h5ad of anndata"
+        )
 
 
 def _refuse_many_chunks(folder: Path, array: Any) -> None:
