@@ -1,7 +1,7 @@
 """Limit what a chunk of a Zarr store unpacks to: a few bytes may claim, or be, any number of zeros.
 
-The decoders of numcodecs are replaced by ones that count. They have no limit except within `at_most`, so other uses of
-numcodecs in this process read as before.
+The decoders of numcodecs are replaced by ones that count. They have no limit except within `limit_chunks`, so other
+uses of numcodecs in this process read as before.
 """
 
 import bz2
@@ -23,7 +23,7 @@ class _State:
 
 
 @contextmanager
-def at_most(most_bytes: float) -> Iterator[None]:
+def limit_chunks(most_bytes: float) -> Iterator[None]:
     """Refuse each chunk that unpacks to more bytes."""
     _replace_decoders()
     before, _State.most_bytes = _State.most_bytes, most_bytes

@@ -15,7 +15,7 @@ from kmdr.datasets.acquire.archives import read_members
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.arrays import POINTS, pick, pick_classes
 from kmdr.datasets.formats.common import Content, afford, import_extra, reading
-from kmdr.datasets.formats.unpacking import at_most
+from kmdr.datasets.formats.unpacking import limit_chunks
 from kmdr.datasets.streamed import from_blocks
 
 _METADATA = (".zarray", ".zgroup", "zarr.json")
@@ -128,8 +128,8 @@ def _refuse_groups(folder: Path, name: str, arrays: Iterable[str], store: Any) -
     """Refuse a matrix that is a group: AnnData's stores have sparse matrices as groups of their parts."""
     if name in store and name not in arrays:
         raise UserError(
-            f"{name} of {folder.name} is no array at the top of the store; write sparse matrices and layers as h5ad, "
-            "by write_h5ad of anndata"
+            f"{name} of {folder.name} is not an array at the top of the store; write sparse matrices and layers as "
+            "h5ad, by write_h5ad of anndata"
         )
 
 
@@ -148,7 +148,7 @@ def _chunk_bytes(array: Any) -> float:
 def _labels(folder: Path, array: Any, limit: float) -> NDArray[Any]:
     afford(folder, "claims labels", float(math.prod(array.shape) * array.dtype.itemsize), limit)
     _refuse_many_chunks(folder, array)
-    with at_most(limit):
+    with limit_chunks(limit):
         values = np.asarray(array[...])
     return values if values.dtype.kind in "biufU" else values.astype(object)  # variable-length text
 
@@ -163,7 +163,7 @@ def _rows_of(folder: Path, array: Any, limit: float) -> Any:
     afford(folder, "claims chunks", _chunk_bytes(array), limit)
 
     def read(number: int) -> NDArray[Any]:
-        with reading(folder, "Zarr"), at_most(max(_FILTERED * _chunk_bytes(array), _SMALL_BYTES)):
+        with reading(folder, "Zarr"), limit_chunks(max(_FILTERED * _chunk_bytes(array), _SMALL_BYTES)):
             return np.asarray(array[number * rows : (number + 1) * rows])
 
     lengths = [min(rows, n - start) for start in range(0, n, rows)]
