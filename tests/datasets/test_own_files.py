@@ -613,6 +613,9 @@ def test_a_file_of_cell_ranger_has_the_cells_as_points_and_is_not_changed():
         ({"indices": [0, -1, 1]}, r"a\.h5: the parts of a sparse matrix are inconsistent: indices must be >= 0"),
         ({"indices": [1, 1, 1]}, r"matrix of a\.h5 has 1 entries of a cell and a feature that have one already"),
         ({"indices": [0, 1]}, r"a\.h5"),
+        ({"indices": [0, 1.5, 1]}, r"matrix/indices of a\.h5 has numbers that are not whole"),
+        ({"indptr": [0, 2, np.nan, 3]}, r"matrix/indptr of a\.h5 has numbers that are not whole"),
+        ({"shape": [2.5, 3]}, r"the shape of matrix of a\.h5 has numbers that are not whole"),
         ({"indptr": [0, 2, 3]}, r"a\.h5.*index pointer"),
         ({"indptr": [0, 2, 1, 3]}, r"a\.h5: the parts of a sparse matrix are inconsistent: indptr must be"),
         ({"indptr": [0, 2, 2, 900]}, r"a\.h5"),
@@ -629,6 +632,20 @@ def test_a_damaged_file_of_cell_ranger_is_refused_in_a_sentence(changes, said):
     with pytest.raises(UserError, match=said) as raised:
         formats.read(counts_of_cells("a.h5", **changes))
     assert "\n" not in str(raised.value)
+
+
+def test_names_and_labels_that_claim_too_much_memory_are_refused():
+    name = counts_of_cells("a.h5")
+    with h5py.File(name, "a") as file:
+        del file["matrix/features/id"]
+        file.create_dataset("matrix/features/id", (2,), "S1000000000", chunks=(1,))
+        file.create_dataset("y", (3,), "S1000000000", chunks=(1,))
+    with pytest.raises(UserError, match=r"a\.h5 claims the values of features/id: 2 GB, but 0\.5 GB are allowed"):
+        formats.read(name)
+    with h5py.File(name, "a") as file:
+        del file["matrix/features/id"]
+    with pytest.raises(UserError, match=r"a\.h5 claims the values of y: 3 GB, but 0\.5 GB are allowed"):
+        formats.read(name)
 
 
 def test_hdf5_reads_nothing_of_other_files_and_nothing_too_large():

@@ -6,20 +6,23 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import Pipe
 from textwrap import dedent
 
 import numpy as np
 import pytest
+from joblib.externals.loky.backend import get_context
 
 import kmdr
+import leaving
 from clusters import computed
 from kmdr.base import limits
 from kmdr.base.errors import UserError
-from kmdr.base.limits import Begun, Limit, can_measure_memory, kill_tree, memory_of, parse_size, process_tree
+from kmdr.base.limits import Begun, Limit, can_measure_memory, memory_of, parse_size
 from kmdr.base.outside import _imported
-from kmdr.base.signals import Interrupted, is_interrupt
+from kmdr.base.signals import Interrupted, is_interrupt, kill_tree, process_tree
 from kmdr.cli.arguments import COMMANDS
 from kmdr.cli.jobs import run_jobs
 from kmdr.datasets import open_prepared, prepare
@@ -194,6 +197,45 @@ def test_the_processes_that_a_stopped_call_started_end_with_it(tmp_path):
         time.sleep(0.05)
 
 
+@pytest.fixture
+def plain_workers(monkeypatch):
+    """Start workers as a command does: the server of the tests would be the parent of what they leave."""
+    monkeypatch.setattr(local, "get_context", get_context)
+
+
+@needs_proc
+@pytest.mark.parametrize("orphan", [False, True])
+@pytest.mark.parametrize(
+    ("ending", "answer"),
+    [
+        ("return", "return"),
+        ("exit", Lost("its worker ended with exit status 0, 3 times")),
+        ("stay", Lost("stopped: it took more than 3 s; raise runner.limit.seconds to allow more")),
+    ],
+)
+def test_no_process_of_a_call_outlives_its_worker_however_the_call_ends(
+    ending, answer, orphan, tmp_path, plain_workers
+):
+    assert answered(leaving.leave_process, Limit(seconds=3), [(tmp_path / "pid", orphan, ending)]) == [answer]
+    pid, until = int((tmp_path / "pid").read_text()), time.monotonic() + 20
+    while memory_of(pid):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_worker_that_ends_while_a_process_of_it_holds_its_pipe_is_noticed_without_limits(tmp_path, plain_workers):
+    (answer,) = answered(leaving.leave_process, limits.UNLIMITED, [(tmp_path / "pid", False, "exit")])
+    with suppress(ProcessLookupError):  # killed already, if another test made this process adopt it
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert answer == Lost("its worker ended with exit status 0, 3 times")
+
+
+@needs_proc
+def test_memory_of_a_process_whose_parent_ended_counts(plain_workers):
+    (answer,) = answered(leaving.eat_as_orphan, Limit(seconds=60, memory=100 << 20), [()])
+    assert answer == Lost("stopped: it took more than 100M of memory; raise runner.limit.memory to allow more")
+
+
 def test_the_time_of_a_call_counts_from_where_its_trial_begins():
     assert answered(time.sleep, Limit(seconds=0.05), [(0.5,)]) == [None]
 
@@ -293,7 +335,7 @@ def test_a_row_whose_rerun_never_ends_or_takes_all_memory_is_stopped_and_is_not_
     output = capsys.readouterr()
     assert output.out.count("not verified: custom: rogue.Rogue") == 2
     assert [reason for reason in reasons if reason not in output.out] == []
-    assert "2 of 3 rows were not verified: their trials were stopped or ended early" in output.err
+    assert "2 of 3 rows were not verified: their reruns were stopped or ended early" in output.err
     card, comparisons = accept(submission, made / "none", 10, 0, TRUST, given=given)
     outcomes = {int(comparison.row["r"]): (comparison.outcome, comparison.detail) for comparison in comparisons}
     assert outcomes == {2: ("exact", ""), **{r: ("not verified", reason) for r, (_, reason) in STOPPED.items()}}
@@ -330,6 +372,94 @@ def test_a_module_whose_import_never_ends_stops_no_command(submitted):
     (comparison,) = rerun(rows, made, folders_by_content(rows), TRUST, user_limit(1, None))
     assert comparison[1:] == ("not verified", "stopped: it took more than 1 s; raise SECONDS to allow more")
     assert "rogue" not in sys.modules
+
+
+# A dataset of a plugin, whose loader and metric do what ROGUE_DATA and ROGUE_METRIC state.
+PLUGIN = {
+    "datasets/loaders.py": """
+        import os
+        import sys
+        import numpy as np
+        from kmdr.datasets.sources.loaders import loader
+        from rogue import HOW
+
+        @loader
+        def plugin_grid(n=60):
+            HOW.get(os.environ.get("ROGUE_DATA"), lambda: None)()
+            return np.add.outer(np.arange(n) % 3 * 10.0 + np.linspace(0, 1, n), np.arange(12.0)), np.arange(n) % 3
+        """,
+    "datasets/registry.toml": """
+        [plugin_grid]
+        title = "Points on a line"
+        papers = []
+        n = 60
+        d = 12
+        k = 3
+        licence = "CC0"
+        citation = "none"
+        format = "plugin_grid"
+        content_sha256 = ""
+        options = { n = 60 }
+        sources = []
+        """,
+    "metrics/metric.py": """
+        import os
+        from kmdr.metrics import metric
+        from rogue import HOW
+
+        @metric("plugin_metric", "a metric", 0.0, 1.0, "higher")
+        def plugin_metric(A, labels, truth):
+            if len(A) == 60:  # and not the matrix that warms up
+                HOW.get(os.environ.get("ROGUE_METRIC"), lambda: None)()
+            return 0.0
+        """,
+}
+
+
+@pytest.fixture
+def with_plugin(rogue, monkeypatch):
+    """Return rows of a dataset of a plugin, and a submission of them with labels."""
+    for name, text in PLUGIN.items():
+        (rogue / "plugin" / name).parent.mkdir(parents=True, exist_ok=True)
+        (rogue / "plugin" / name).write_text(dedent(text))
+    monkeypatch.setenv("KMDR_PATH", str(rogue / "plugin"))
+    settings = ["dataset=plugin_grid", "kmeans.n_init=2", "repeats=1", "r_grid=[2]", "reducer=random_sign"]
+    assert run_jobs([compose(*settings, "timing_repeats=1", "runner=sequential", "keep_labels=true", "out=made")]) == 0
+    return rogue / "made", submit(rogue / "made", rogue / "submitted", "mine")
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("sleep", "stopped: it took more than 4 s; raise SECONDS to allow more"),
+        ("hold", "stopped: it took more than 4 s; raise SECONDS to allow more"),
+        ("eat", "stopped: it took more than 150M of memory; raise MEMORY to allow more"),
+        ("exit", "its worker ended with exit status 3, 3 times"),
+    ],
+)
+def test_data_whose_preparation_exceeds_a_limit_make_their_rows_not_verified(
+    how, reason, with_plugin, monkeypatch, capsys
+):
+    made, submission = with_plugin
+    monkeypatch.setenv("KMDR_CACHE", str(made.parent / "empty"))
+    monkeypatch.setenv("ROGUE_DATA", how)
+    given = user_limit(4, 150 << 20)
+    assert verify_sample(made, 10, 0, (), given) == 1
+    assert f"repetition 0: its data were not prepared: {reason}" in capsys.readouterr().out
+    verification = accept(submission, made / "none", 10, 0, given=given)[0]["verification"]
+    assert (verification["status"], verification["labels"]) == ("as reported", 0)
+    assert verification["reason"] == f"its data were not prepared: {reason}"
+
+
+@needs_proc
+@pytest.mark.slow
+def test_a_submission_whose_labels_are_scored_for_too_long_is_refused(with_plugin, monkeypatch):
+    made, submission = with_plugin
+    monkeypatch.setenv("ROGUE_METRIC", "sleep")
+    with pytest.raises(UserError, match=r"not scored: stopped: it took more than 4 s; raise SECONDS to allow more"):
+        accept(submission, made / "none", 10, 0, given=user_limit(4, None))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ memory, and kills it: compiled code that never returns, or never releases the in
 import math
 import os
 import re
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kmdr.base.process import release_memory
+from kmdr.base.signals import process_tree
 
 # Memory of a process that is neither shared nor a copy of a file, in memory or swapped, in kB.
 _ANONYMOUS = re.compile(r"^(?:RssAnon|VmSwap):\s+(\d+)", re.MULTILINE)
@@ -114,26 +114,9 @@ def _anonymous(pid: int) -> int:
     return 0
 
 
-def process_tree(pid: int) -> list[int]:
-    """Return a process and its descendants, parents first; elsewhere than on Linux the process alone."""
-    tree = [pid]
-    for parent in tree:
-        with suppress(OSError):
-            for thread in Path(f"/proc/{parent}/task").iterdir():
-                tree += map(int, (thread / "children").read_text("ascii").split())
-    return tree
-
-
 def memory_of(pid: int) -> int:
     """Return the bytes of anonymous memory of a process and its descendants."""
     return sum(map(_anonymous, process_tree(pid)))
-
-
-def kill_tree(pid: int) -> None:
-    """Kill a process that has not been joined, and its descendants."""
-    for process in process_tree(pid):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(process, signal.SIGKILL)
 
 
 class _State:

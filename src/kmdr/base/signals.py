@@ -10,11 +10,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing.process import BaseProcess, active_children
+from multiprocessing.process import active_children
+from pathlib import Path
 from types import FrameType
 
 # Workers never receive these signals; the driver decides when they stop.
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# An option of prctl.
+_SET_CHILD_SUBREAPER = 36
 INTERRUPTED = "kmdr: interrupted; finished tasks are kept, and the same command does the rest"
 
 
@@ -29,18 +32,50 @@ class _State:
     leaving = threading.Lock()
 
 
-def kill(child: BaseProcess) -> None:
-    """Kill a child process that has not been joined."""
-    if child.pid is not None:
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGKILL)
+def process_tree(pid: int) -> list[int]:
+    """Return a process and its descendants, parents first; elsewhere than on Linux the process alone."""
+    tree = [pid]
+    for parent in tree:
+        with suppress(OSError):
+            for thread in Path(f"/proc/{parent}/task").iterdir():
+                tree += map(int, (thread / "children").read_text("ascii").split())
+    return tree
+
+
+def kill_tree(pid: int | None) -> None:
+    """Kill a process that has not been joined, and its descendants."""
+    for process in process_tree(pid) if pid is not None else ():
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of each descendant whose parent ends, so that `process_tree` has it; only on Linux."""
+    if sys.platform == "linux":
+        import ctypes  # only workers and those who limit them need it
+
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_orphans(variable: str) -> None:
+    """Kill the children that this process has adopted from workers, and their descendants.
+
+    Processes inherit from a worker an environment variable, whose value is the number of the worker's parent.
+    """
+    workers = {child.pid for child in active_children()}
+    mark = f"{variable}={os.getpid()}".encode()
+    for pid in process_tree(os.getpid())[1:]:
+        with suppress(OSError):
+            if pid not in workers and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                kill_tree(pid)
+                os.waitpid(pid, 0)
 
 
 def leave(number: int, frame: FrameType | None = None) -> None:
     """Kill the workers of this process and end it with status 128 + ``number``, whatever its threads do."""
     del frame
     for child in active_children():
-        kill(child)
+        kill_tree(child.pid)
     if _State.leaving.acquire(timeout=1.0):  # not forever: nobody may be reading stderr, which can be a full pipe
         with suppress(OSError):
             os.write(2, f"{INTERRUPTED}\n".encode())

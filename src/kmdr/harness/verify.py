@@ -20,7 +20,7 @@ objective, accuracy, nmi, ari, n_iter and n_init_failed are compared.
 Limits
 ------
 Each row is rerun in a process that is killed if it exceeds the limits of `limit_of`, which follow from the seconds that
-the row states unless the user gives others.
+the row states unless the user gives others. Data are prepared in a process with the limits of `data_limit`.
 """
 
 import math
@@ -51,7 +51,7 @@ from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task, data_of
 from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
-from kmdr.harness.engines.contract import Answer, attempt, end_children
+from kmdr.harness.engines.contract import Answer, attempt, end_children, limited
 from kmdr.harness.engines.local import Lost
 from kmdr.harness.progress import Progress
 from kmdr.harness.task import Stamp
@@ -99,25 +99,29 @@ def sample(rows: Sequence[Mapping[str, str]], size: int, seed: int, column: str 
     return [studies[study][turn] for turn in turns for study in order if turn < len(studies[study])][:size]
 
 
-def folders_by_content(rows: Iterable[Mapping[str, str]], reference: Path | None = None) -> dict[str, Path]:
+def folders_by_content(
+    rows: Iterable[Mapping[str, str]], reference: Path | None = None, given: Limit = UNLIMITED
+) -> dict[str, Path | Lost]:
     """Return the prepared folder of each available dataset of some rows, by content hash.
 
     Data that are not prepared yet, or whose loader or source changed, are prepared from the files that the folder of
-    results lists for this machine, else from files with the names in the rows.
+    results lists for this machine, else from files with the names in the rows. That happens in a process with the
+    limits of `data_limit`; data that exceed these have the reason in the place of a folder.
     """
-    folders = prepared_by_content()
-    outdated = {digest for digest, folder in folders.items() if is_outdated(folder)}
+    folders: dict[str, Path | Lost] = dict(prepared_by_content())
+    outdated = {digest for digest, folder in folders.items() if isinstance(folder, Path) and is_outdated(folder)}
     wanted = {(row["dataset"], row.get("options", ""), row["data_sha256"]) for row in rows}
-    for dataset, options, digest in sorted(data for data in wanted if data[-1] not in folders.keys() - outdated):
-        name, stated = data_of(dataset, options)
-        for paths in (*(local_paths(reference, digest) if reference else ()), {}):
-            with suppress(UserError):
-                folder = datasets.prepare(name, stated | paths)
-                folders.pop(digest, None)
-                content = open_prepared(folder).data_sha256
-                folders[content] = folder
-                if content == digest:
-                    break
+    with limited(datasets.prepare, data_limit(given), lambda call: f"the preparation of {call[0]}") as prepare:
+        for dataset, options, digest in sorted(data for data in wanted if data[-1] not in folders.keys() - outdated):
+            name, stated = data_of(dataset, options)
+            for paths in (*(local_paths(reference, digest) if reference else ()), {}):
+                with suppress(UserError):
+                    folder = prepare(name, stated | paths)
+                    folders.pop(digest, None)
+                    content = digest if isinstance(folder, Lost) else open_prepared(folder).data_sha256
+                    folders[content] = folder
+                    if content == digest:
+                        break
     return folders
 
 
@@ -175,10 +179,16 @@ def limit_of(row: Mapping[str, str], given: Limit = UNLIMITED) -> Limit:
     return replace(given, seconds=given.seconds or max(least, 60 * minutes), memory=given.memory or memory)
 
 
+def data_limit(given: Limit = UNLIMITED) -> Limit:
+    """Return the limit of preparing a dataset or scoring labels, for which a row states no time: an hour and 4 GiB."""
+    memory = _MEMORY if can_measure_memory() else None
+    return replace(given, seconds=given.seconds or _MOST_SECONDS, memory=given.memory or memory)
+
+
 def verify(
     row: Mapping[str, str],
     reference: Path,
-    folders: Mapping[str, Path],
+    folders: Mapping[str, Path | Lost],
     environment: Mapping[str, Any],
     trusted: Collection[str] = (),
     given: Limit = UNLIMITED,
@@ -193,14 +203,11 @@ def verify(
     if foreign := [setting for setting in third_party(config) if setting not in trusted]:
         remedy = " ".join(f"--trust {shlex.quote(setting)}" for setting in foreign)
         return Comparison(row, "not verified", f"{_THIRD_PARTY}{', '.join(foreign)}; {remedy} runs it")
-    if row["data_sha256"] not in folders:
-        name, options = data_of(row["dataset"], row.get("options", ""))
-        path = {**options, **next(iter(local_paths(reference, row["data_sha256"])), {})}.get("path")
-        remedy = f"its rows were computed from {path}" if path else f"'kmdr data where {name}' says where to get it"
-        content = row["data_sha256"][:12]
-        return Comparison(row, "skipped", f"{row['dataset']} with content {content}… is not available; {remedy}")
+    folder = folders.get(row["data_sha256"])
+    if not isinstance(folder, Path):
+        return _unavailable(row, reference, folder)
     try:
-        task, data = rebuild(row, config, folders[row["data_sha256"]]), open_prepared(folders[row["data_sha256"]])
+        task, data = rebuild(row, config, folder), open_prepared(folder)
         if "." not in task.reducer:  # the import of third-party code may never end; its process does it
             reducers.make_allowed(task.reducer, config["params"])
     except (UserError, TypeError, ValueError) as error:  # settings that no run takes
@@ -217,6 +224,17 @@ def verify(
 
 
 _described = cache(described)
+
+
+def _unavailable(row: Mapping[str, str], reference: Path, lost: Lost | None) -> Comparison:
+    """Return the outcome of a row whose data are not available, or were not prepared within the limits."""
+    if lost:
+        return Comparison(row, "not verified", f"its data were not prepared: {lost.reason}")
+    name, options = data_of(row["dataset"], row.get("options", ""))
+    path = {**options, **next(iter(local_paths(reference, row["data_sha256"])), {})}.get("path")
+    remedy = f"its rows were computed from {path}" if path else f"'kmdr data where {name}' says where to get it"
+    content = row["data_sha256"][:12]
+    return Comparison(row, "skipped", f"{row['dataset']} with content {content}… is not available; {remedy}")
 
 
 def _false_sizes(row: Mapping[str, str], data: datasets.Dataset) -> str:
@@ -255,14 +273,14 @@ def _rerun(
     rows = read_rows(table, check)
     order = sample(rows, len(rows), seed)
     drawn, further = order[:size], order[size:]
-    folders = folders_by_content(drawn, reference)
+    folders = folders_by_content(drawn, reference, given)
     missing = sum(row["data_sha256"] not in folders for row in drawn)
-    drawn += islice(_available(further, reference, folders), missing)
+    drawn += islice(_available(further, reference, folders, given), missing)
     return rerun(drawn, reference, folders, trusted, given), check.sentences(table)
 
 
 def _available(
-    rows: Iterable[Mapping[str, str]], reference: Path, folders: dict[str, Path]
+    rows: Iterable[Mapping[str, str]], reference: Path, folders: dict[str, Path | Lost], given: Limit
 ) -> Iterator[Mapping[str, str]]:
     """Yield the rows whose data are available, and add the prepared folders of these data to ``folders``."""
     tried = set()
@@ -270,15 +288,15 @@ def _available(
         data = row["dataset"], row.get("options", ""), row["data_sha256"]
         if row["data_sha256"] not in folders and data not in tried:
             tried.add(data)
-            folders |= folders_by_content([row], reference)
-        if row["data_sha256"] in folders:
+            folders |= folders_by_content([row], reference, given)
+        if isinstance(folders.get(row["data_sha256"]), Path):
             yield row
 
 
 def rerun(
     rows: Sequence[Mapping[str, str]],
     reference: Path,
-    folders: Mapping[str, Path],
+    folders: Mapping[str, Path | Lost],
     trusted: Collection[str],
     given: Limit,
 ) -> list[Comparison]:
@@ -331,7 +349,7 @@ def verify_sample(
     if foreign:
         tell(f"kmdr: {foreign} of {len(comparisons)} rows were not verified: third-party code")
     if stopped:
-        tell(f"kmdr: {stopped} of {len(comparisons)} rows were not verified: their trials were stopped or ended early")
+        tell(f"kmdr: {stopped} of {len(comparisons)} rows were not verified: their reruns were stopped or ended early")
     if not compared:
         missing = "; 'kmdr data status' says which data are missing" if totals["skipped"] else ""
         tell(f"kmdr: no row could be compared{missing}")

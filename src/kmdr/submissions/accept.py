@@ -35,10 +35,13 @@ from kmdr.base.text import announce, counted, single_line, tell
 from kmdr.clustering import engines
 from kmdr.config.task import code_of, data_of, has_labelings, methods_from
 from kmdr.datasets import registry
+from kmdr.harness.engines.contract import limited
+from kmdr.harness.engines.local import Lost
 from kmdr.harness.rescore import scaled, scores_of_labels
 from kmdr.harness.verify import (
     Comparison,
     check_trust,
+    data_limit,
     folders_by_content,
     print_outcomes,
     rerun,
@@ -148,31 +151,45 @@ def _labels(folder: Path, name: str, wanted: int) -> NDArray[np.unsignedinteger]
     return next(labels for r, labels in read_labels(folder, folder / name) if r == wanted)
 
 
-def check_labels(folder: Path, drawn: Sequence[tuple[TextRow, str]], folders: Mapping[str, Path]) -> int:
+def check_labels(
+    folder: Path, drawn: Sequence[tuple[TextRow, str]], folders: Mapping[str, Path | Lost], given: Limit = UNLIMITED
+) -> int:
     """Return how many rows have the scores of their labels; those whose data are not available do not count.
 
     Raises
     ------
     UserError
-        If a row has other scores.
+        If a row has other scores, or scoring exceeds the limits of `kmdr.harness.verify.data_limit`.
     """
-    checked = 0
-    for row, name in sorted(drawn, key=lambda pair: (pair[0]["data_sha256"], pair[1], int(pair[0]["r"]))):
-        if row["data_sha256"] not in folders:
-            continue
-        data = scaled(folders[row["data_sha256"]])
-        try:
-            scores = scores_of_labels(row, _labels(folder, name, int(row["r"])), data)
-        except LookupError:  # a matching that is not available here
-            continue
-        except (ArithmeticError, ValueError) as error:
-            raise UserError(f"the labels in {folder / name} cannot be scored ({single_line(str(error))})") from error
-        again = {key: float(row[key]) for key in ("n_iter", "n_init_failed") if row[key]} | scores | {"status": "ok"}
-        outcome, detail = compare(row, again, same_platform=False)
-        if outcome not in ("exact", "within tolerance"):
-            raise UserError(f"{_trial_name(row)}, has other scores than its labels: {detail}")
-        checked += 1
-    return checked
+    with limited(_scores, data_limit(given), lambda call: f"the scoring of {call[1]}") as score:
+        return sum(
+            _check_labels(folder, row, name, score(folder, name, row, prepared))
+            for row, name in sorted(drawn, key=lambda pair: (pair[0]["data_sha256"], pair[1], int(pair[0]["r"])))
+            if isinstance(prepared := folders.get(row["data_sha256"]), Path)
+        )
+
+
+def _scores(folder: Path, name: str, row: TextRow, prepared: Path) -> dict[str, float] | None:
+    """Return the scores of the labels of a row; None if their matching is not available here."""
+    try:
+        return scores_of_labels(row, _labels(folder, name, int(row["r"])), scaled(prepared))
+    except LookupError:
+        return None
+    except (ArithmeticError, ValueError) as error:
+        raise UserError(f"the labels in {folder / name} cannot be scored ({single_line(str(error))})") from error
+
+
+def _check_labels(folder: Path, row: TextRow, name: str, scores: dict[str, float] | Lost | None) -> bool:
+    """Return whether the labels of a row were scored; refuse a row with other scores."""
+    if scores is None:
+        return False
+    if isinstance(scores, Lost):
+        raise UserError(f"the labels in {folder / name} were not scored: {scores.reason}")
+    again = {key: float(row[key]) for key in ("n_iter", "n_init_failed") if row[key]} | scores | {"status": "ok"}
+    outcome, detail = compare(row, again, same_platform=False)
+    if outcome not in ("exact", "within tolerance"):
+        raise UserError(f"{_trial_name(row)}, has other scores than its labels: {detail}")
+    return True
 
 
 # -- the status ------------------------------------------------------------------------------------------------------
@@ -269,12 +286,12 @@ def accept(
     labels = sample([row for row, _ in labelled], size, seed, "reducer")
     kept = {id(row) for row in labels}
     _refuse_false_sizes([*drawn, *labels])
-    folders = folders_by_content([*drawn, *labels])
+    folders = folders_by_content([*drawn, *labels], given=given)
     comparisons = rerun(drawn, folder, folders, trusted, given)
     for comparison in comparisons:
         if comparison.outcome == "different":
             raise UserError(f"{_trial_name(comparison.row)}, has other numbers here: {single_line(comparison.detail)}")
-    checked = check_labels(folder, [(row, name) for row, name in labelled if id(row) in kept], folders)
+    checked = check_labels(folder, [(row, name) for row, name in labelled if id(row) in kept], folders, given)
     status, reason = status_of(comparisons, sorted(filter(None, reasons.values())))
     outcomes = Counter((comparison.row["reducer"], comparison.outcome) for comparison in comparisons)
     details: dict[str, Any] = {

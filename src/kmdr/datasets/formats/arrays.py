@@ -20,7 +20,7 @@ from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.common import Content, afford, afford_shape, reading, unpacked
 
-_POINTS, CLASSES = ("X", "A", "fea", "data"), ("y", "Y", "gnd", "labels", "label")
+POINTS, CLASSES = ("X", "A", "fea", "data"), ("y", "Y", "gnd", "labels", "label")
 _NAMES = ("feature_names", "words")
 _CSR = {"data", "indices", "indptr"}
 _NUMBERS = {"double", "single", "logical", "sparse", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))}
@@ -33,11 +33,11 @@ def pick(path: Path, names: Sequence[str], matrix: str = "") -> str:
         if matrix not in names:
             raise unknown(f"matrix in {path.name}", matrix, names)
         return matrix
-    present = [name for name in _POINTS if name in names]
+    present = [name for name in POINTS if name in names]
     if not present:
         raise UserError(
             f"{path.name} has no matrix with a usual name, only {', '.join(names) or 'nothing'}; "
-            f"name the points {' or '.join(_POINTS)} and the labels {' or '.join(CLASSES)}, "
+            f"name the points {' or '.join(POINTS)} and the labels {' or '.join(CLASSES)}, "
             "or set dataset.matrix=… and dataset.label=…"
         )
     return present[0]

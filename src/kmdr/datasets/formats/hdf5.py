@@ -47,7 +47,7 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
         A, claimed = _matrix(path, _inside(path, file, points), points, limit)
         features = None
         if is_cells:
-            A, features = _cells(path, _inside(path, file, points), points, A)
+            A, features = _cells(path, _inside(path, file, points), points, A, limit)
             claimed = f"10x Genomics, cells of {points!r}"
         if annotated:
             obs = _inside(path, file, "obs")
@@ -55,13 +55,13 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
             if label and label not in columns:
                 raise unknown(f"column of obs in {path.name}", label, columns)
             classes = label or ("label" if "label" in columns else "")
-            labels = _column(path, file, obs, classes) if classes else None
+            labels = _column(path, file, obs, classes, limit) if classes else None
             form = f"h5ad, {claimed}, columns of obs: {', '.join(columns) or 'none'}"
-            return Content(A, labels, _feature_names(path, file, A.shape[1]), form, f"column {classes!r} of obs")
+            return Content(A, labels, _feature_names(path, file, A.shape[1], limit), form, f"column {classes!r} of obs")
         if label and label not in file:
             raise unknown(f"array of labels in {path.name}", label, [name for name in file if name != points])
         classes = label or pick_classes(path, list(file), matrix=points)
-        labels = _values(path, _inside(path, file, classes), classes) if classes else None
+        labels = _values(path, _inside(path, file, classes), classes, limit) if classes else None
         return Content(A, labels, features, f"HDF5, {claimed}", f"array {classes!r}")
 
 
@@ -103,6 +103,7 @@ def _matrix(path: Path, node: Any, name: str, limit: float) -> tuple[Any, str]:
         shape = node["shape"][:2] if "shape" in node else None
     if shape is None:
         raise UserError(f"{name} of {path.name} has the parts of a sparse matrix but no shape; add it")
+    _refuse_fractions(path, shape, f"the shape of {name}")
     n, d = (int(size) for size in shape)
     usual = "csc" if _is_cells(node) else "csr"
     layout = next((_text(node.attrs[key]) for key in _LAYOUTS if key in node.attrs), usual)
@@ -111,7 +112,17 @@ def _matrix(path: Path, node: Any, name: str, limit: float) -> tuple[Any, str]:
     needed = float(sum(8 * math.prod(part.shape) for part in parts))
     afford(path, f"claims {len(parts[0])} entries in {name}", needed, limit)
     make = scipy.sparse.csc_array if layout.startswith("csc") else scipy.sparse.csr_array
-    return make(tuple(part[()] for part in parts), shape=(n, d)), f"sparse matrix {name!r}"
+    data, indices, indptr = (part[()] for part in parts)
+    _refuse_fractions(path, indices, f"{name}/indices")
+    _refuse_fractions(path, indptr, f"{name}/indptr")
+    return make((data, indices, indptr), shape=(n, d)), f"sparse matrix {name!r}"
+
+
+def _refuse_fractions(path: Path, values: Any, name: str) -> None:
+    """Refuse indices that are not whole, of which scipy takes the integer part."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and (array == np.trunc(array)).all()):
+        raise UserError(f"{name} of {path.name} has numbers that are not whole; write the file again")
 
 
 def _is_cells(node: Any) -> bool:
@@ -119,7 +130,7 @@ def _is_cells(node: Any) -> bool:
     return isinstance(node, Mapping) and set(node) >= {*_PARTS, "shape", "barcodes"}
 
 
-def _cells(path: Path, group: Any, name: str, A: Any) -> tuple[Any, tuple[str, ...] | None]:
+def _cells(path: Path, group: Any, name: str, A: Any, limit: float) -> tuple[Any, tuple[str, ...] | None]:
     """Return the matrix of a group of Cell Ranger with one row per cell, and the identifiers of its features.
 
     The order of the entries of a cell is free; a feature that a cell has twice is refused, as counts would be added.
@@ -145,7 +156,9 @@ def _cells(path: Path, group: Any, name: str, A: Any) -> tuple[Any, tuple[str, .
             "again"
         )
     del lists["barcodes"]
-    return cells, next((tuple(map(str, _as_text(node[()]))) for node in lists.values()), None)
+    return cells, next(
+        (tuple(map(str, _as_text(_all_of(path, node, part, limit)))) for part, node in lists.items()), None
+    )
 
 
 def _columns(obs: Any) -> list[str]:
@@ -156,26 +169,38 @@ def _columns(obs: Any) -> list[str]:
     return [name for name in obs if name not in (index, "__categories")]
 
 
-def _column(path: Path, file: Any, obs: Any, name: str) -> Any:
+def _column(path: Path, file: Any, obs: Any, name: str, limit: float) -> Any:
     if hasattr(obs, "dtype"):
         categories = _inside(path, file, f"uns/{name}_categories")  # in old files
+        _afford_all(path, obs, name, limit)
         values = obs[name]
         if categories is not None and values.dtype.kind in "iu":
-            return _decode_categories(path, name, values, _values(path, categories, name))
+            return _decode_categories(path, name, values, _values(path, categories, name, limit))
         return _as_text(values)
     categories = _inside(path, obs, f"__categories/{name}")
     node = _inside(path, obs, name)
     if categories is not None:
-        return _decode_categories(path, name, node[()], _values(path, categories, name))
-    return _values(path, node, name)
+        return _decode_categories(path, name, _all_of(path, node, name, limit), _values(path, categories, name, limit))
+    return _values(path, node, name, limit)
 
 
-def _values(path: Path, node: Any, name: str) -> Any:
+def _all_of(path: Path, node: Any, name: str, limit: float) -> Any:
+    """Return all values of an array, or refuse one that takes more memory than the limit."""
+    _afford_all(path, node, name, limit)
+    return node[()]
+
+
+def _afford_all(path: Path, node: Any, name: str, limit: float) -> None:
+    afford(path, f"claims the values of {name}", float(node.dtype.itemsize * math.prod(node.shape)), limit)
+
+
+def _values(path: Path, node: Any, name: str, limit: float) -> Any:
     """Return the values of an array, or of a group of codes and categories."""
     if hasattr(node, "dtype"):
-        return _as_text(node[()])
+        return _as_text(_all_of(path, node, name, limit))
     if isinstance(node, Mapping) and {"codes", "categories"} <= set(node):
-        return _decode_categories(path, name, node["codes"][()], _as_text(node["categories"][()]))
+        codes, categories = (_all_of(path, node[part], f"{name}/{part}", limit) for part in ("codes", "categories"))
+        return _decode_categories(path, name, codes, _as_text(categories))
     raise UserError(f"{name} of {path.name} does not hold readable labels; choose others with dataset.label=…")
 
 
@@ -195,13 +220,15 @@ def _as_text(values: Any) -> Any:
     return values
 
 
-def _feature_names(path: Path, file: Any, d: int) -> tuple[str, ...] | None:
+def _feature_names(path: Path, file: Any, d: int, limit: float) -> tuple[str, ...] | None:
     """Return the names of the columns, the index of ``var``."""
     var = _inside(path, file, "var")
     if var is None or hasattr(var, "dtype"):
         return None
     index = _inside(path, var, _text(var.attrs.get("_index", "_index")))
-    names: Sequence[Any] = [] if index is None or not hasattr(index, "dtype") else _as_text(index[()])
+    names: Sequence[Any] = []
+    if index is not None and hasattr(index, "dtype"):
+        names = _as_text(_all_of(path, index, "the index of var", limit))
     return tuple(map(str, names)) if len(names) == d else None
 
 

@@ -1,7 +1,5 @@
 """Read Zarr stores, an array or a group of arrays, in blocks of rows. A store is a folder or a zip archive of one."""
 
-import functools
-import importlib
 import json
 import math
 import zipfile
@@ -15,12 +13,17 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError, check_memory, unknown
 from kmdr.datasets.acquire.archives import read_members
 from kmdr.datasets.file_options import FileOptions
-from kmdr.datasets.formats.arrays import pick, pick_classes
+from kmdr.datasets.formats.arrays import POINTS, pick, pick_classes
 from kmdr.datasets.formats.common import Content, afford, import_extra, reading
+from kmdr.datasets.formats.unpacking import limit_chunks
 from kmdr.datasets.streamed import from_blocks
 
 _METADATA = (".zarray", ".zgroup", "zarr.json")
 _CONSOLIDATED = ".zmetadata"
+# Largest number of chunks, each of which is looked for when the store is opened.
+_MOST_CHUNKS = 10**7
+# A filter may pack numbers of up to 8 bytes as the content of an array of bytes. Few bytes are never refused.
+_FILTERED, _SMALL_BYTES = 8, 2**20
 # Accepted codecs. Of the others, at least one runs code from the store.
 _CODECS = {
     *("blosc", "zstd", "gzip", "zlib", "bz2", "lzma", "lz4", "shuffle", "delta", "packbits", "fixedscaleoffset"),
@@ -76,13 +79,13 @@ def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
     `limit` bounds the bytes of one chunk and of the labels.
     """
     library = import_extra("zarr", "zarr", folder)
-    _refuse_truncated_blosc()
     with reading(folder, "Zarr"):
         for content in _metadata(folder, limit):
             _refuse_codecs(folder, content)
         store, classes, form = _opened(library, folder, limit), "", "Zarr, an array"
         if hasattr(store, "array_keys"):
             names = sorted(store.array_keys())
+            _refuse_groups(folder, options.matrix or next(filter(store.__contains__, POINTS), ""), names, store)
             points = pick(folder, names, options.matrix)
             classes = pick_classes(folder, names, options.label, points)
             array, form = store[points], f"Zarr, array {points!r}"
@@ -91,6 +94,7 @@ def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
         else:
             array = store
         labels = _labels(folder, store[classes], limit) if classes else None
+        _refuse_many_chunks(folder, array)
         missing = array.nchunks - array.nchunks_initialized
     warnings = (
         f"{missing} of its {array.nchunks} chunks are missing and read as {array.fill_value}; restore them if that is "
@@ -99,21 +103,6 @@ def zarr(folder: Path, limit: float, options: FileOptions) -> Content:
     A = _rows_of(folder, array, limit)
     labelled = f"array {classes!r}" if classes else ""
     return Content(A, labels, None, form, labelled, warnings=warnings if missing else ())
-
-
-@functools.cache
-def _refuse_truncated_blosc() -> None:
-    """Let numcodecs refuse Blosc data that end early, which it would complete with whatever follows them in memory."""
-    blosc = importlib.import_module("numcodecs.blosc").Blosc
-    decode = blosc.decode
-
-    def checked(self: Any, buf: Any, out: Any = None) -> Any:
-        header = np.frombuffer(buf, "<u4", 4)  # versions and flags, bytes unpacked, bytes of a block, bytes packed
-        if header[3] > memoryview(buf).nbytes:
-            raise ValueError(f"a chunk has {memoryview(buf).nbytes} of its {header[3]} bytes")
-        return decode(self, buf, out)
-
-    blosc.decode = checked
 
 
 def _refuse_codecs(folder: Path, content: bytes) -> None:
@@ -135,9 +124,32 @@ def _codecs(value: Any, within: bool = False) -> Iterator[str]:
             yield from _codecs(entry, within or key in ("compressor", "filters", "codecs", "index_codecs"))
 
 
+def _refuse_groups(folder: Path, name: str, arrays: Iterable[str], store: Any) -> None:
+    """Refuse a matrix that is a group: AnnData's stores have sparse matrices as groups of their parts."""
+    if name in store and name not in arrays:
+        raise UserError(
+            f"{name} of {folder.name} is not an array at the top of the store; write sparse matrices and layers as "
+            "h5ad, by write_h5ad of anndata"
+        )
+
+
+def _refuse_many_chunks(folder: Path, array: Any) -> None:
+    if array.nchunks > _MOST_CHUNKS:
+        raise UserError(
+            f"{folder.name} claims {array.nchunks} chunks in an array, but at most {_MOST_CHUNKS} are read; write it "
+            "with larger chunks"
+        )
+
+
+def _chunk_bytes(array: Any) -> float:
+    return float(math.prod(array.chunks) * array.dtype.itemsize)
+
+
 def _labels(folder: Path, array: Any, limit: float) -> NDArray[Any]:
     afford(folder, "claims labels", float(math.prod(array.shape) * array.dtype.itemsize), limit)
-    values = np.asarray(array[...])
+    _refuse_many_chunks(folder, array)
+    with limit_chunks(limit):
+        values = np.asarray(array[...])
     return values if values.dtype.kind in "biufU" else values.astype(object)  # variable-length text
 
 
@@ -148,10 +160,10 @@ def _rows_of(folder: Path, array: Any, limit: float) -> Any:
     n, d = array.shape
     rows, dtype = array.chunks[0], np.dtype(array.dtype)
     check_memory(f"{rows} rows of {folder.name}, a row of chunks,", rows * d)
-    afford(folder, "claims chunks", float(math.prod(array.chunks) * dtype.itemsize), limit)
+    afford(folder, "claims chunks", _chunk_bytes(array), limit)
 
     def read(number: int) -> NDArray[Any]:
-        with reading(folder, "Zarr"):
+        with reading(folder, "Zarr"), limit_chunks(max(_FILTERED * _chunk_bytes(array), _SMALL_BYTES)):
             return np.asarray(array[number * rows : (number + 1) * rows])
 
     lengths = [min(rows, n - start) for start in range(0, n, rows)]

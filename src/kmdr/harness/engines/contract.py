@@ -8,7 +8,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from kmdr import datasets, reducers
 from kmdr.base.errors import UserError
-from kmdr.base.limits import UNLIMITED, Limit
+from kmdr.base.limits import UNLIMITED, Limit, begin
 from kmdr.base.outside import allow
 from kmdr.base.provenance import code_version, environment, machine
 from kmdr.base.text import short_hash, tell
@@ -208,6 +208,29 @@ def end_children() -> None:
     """End the processes of `attempt`, which otherwise serve later calls, and end when idle."""
     while _children:
         _children.popitem()[1].__exit__()
+
+
+@contextmanager
+def limited(
+    function: Callable[..., Any], limit: Limit, name: Callable[[tuple[Any, ...]], str]
+) -> Iterator[Callable[..., Any]]:
+    """Call a function in a process that is killed if a call exceeds the limit; the answer is then `Lost`.
+
+    ``function`` is defined at the top level of a module. Its `UserError` is raised here unchanged, any other error as
+    a `RuntimeError`. ``name`` returns the name of a call for messages.
+    """
+    with Workers(partial(_begun, function), 1, tell, limit=limit) as workers:
+
+        def call(*arguments: Any) -> Any:
+            ((_, answer),) = workers.run([arguments], 1, name)
+            return answer
+
+        yield call
+
+
+def _begun(function: Callable[..., Any], *arguments: Any) -> Any:
+    begin()
+    return function(*arguments)
 
 
 def execute_within(task: Task, stamp: Stamp, limit: Limit) -> Answer | Late:

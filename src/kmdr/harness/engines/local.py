@@ -6,6 +6,7 @@ than its limit is ended by killing its worker.
 """
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -22,19 +23,22 @@ from typing import Any
 from joblib.externals.loky.backend import get_context
 
 from kmdr.base.errors import UserError
-from kmdr.base.limits import UNLIMITED, Begun, Limit, kill_tree, watch
+from kmdr.base.limits import UNLIMITED, Begun, Limit, watch
 from kmdr.base.process import THREAD_VARIABLES
-from kmdr.base.signals import STOPS, kill, undisturbed
+from kmdr.base.signals import STOPS, adopt_orphans, kill_orphans, kill_tree, process_tree, undisturbed
 from kmdr.base.text import escaped_output
 
+# Interval of looking whether a parent, a worker or a run has ended.
 _WATCH_SECONDS = 0.5
-# Intervals of measuring the time and the memory of trials that have a limit, and of comparing the clock with the end of
-# a run.
-_LIMIT_SECONDS, _END_SECONDS = 0.05, 0.5
+# Interval of measuring the time and the memory of trials that have a limit.
+_LIMIT_SECONDS = 0.05
 # A worker with limits may be that of another engine's worker, which outlives the run, and ends when idle for longer.
 _IDLE_SECONDS = 120.0
 # How often a call is tried whose worker dies.
 TRIES = 3
+
+# A variable of workers, and thereby of the processes they start: the number of the process that the workers belong to.
+_OWNER = "KMDR_WORKER_OF"
 
 # Set to 1, Python does not look for modules in the current folder.
 SAFE_PATH = "PYTHONSAFEPATH"
@@ -114,11 +118,13 @@ def _children_allowed() -> Iterator[None]:
 
 
 def _end_with(parent: int) -> None:
-    """End this worker soon after its parent, instead of idling for minutes next to a later run."""
+    """End this worker and its descendants soon after its parent, instead of idling for minutes next to a later run."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_WATCH_SECONDS)
+        for child in process_tree(os.getpid())[1:]:
+            kill_tree(child)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -126,6 +132,7 @@ def _end_with(parent: int) -> None:
 
 def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
     """Do the calls that come through a pipe, one after another, until it is closed."""
+    adopt_orphans()
     _end_with(parent)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # inherited, unless a server has started this process
     # A driver that was killed before it had read everything resets the pipe.
@@ -151,8 +158,9 @@ def _end_of(process: Any) -> str:
     """Return how a worker ended whose pipe is closed."""
     process.join(_WATCH_SECONDS)
     if process.exitcode is None:  # it still runs, without its pipe
-        kill(process)
+        kill_tree(process.pid)
         process.join()
+        return "no longer answered"
     code = process.exitcode
     if code is None or code >= 0:
         return f"ended with exit status {code}"
@@ -185,14 +193,30 @@ class Workers:
     def __exit__(self, *exc: object) -> None:
         with undisturbed():
             for worker in self._pool.values():
-                if worker.job is None:
-                    kill(worker.process)
-                else:
-                    kill_tree(worker.process.pid)
+                kill_tree(worker.process.pid)
             for pipe, worker in self._pool.items():
                 worker.process.join()
                 pipe.close()
             self._pool.clear()
+            kill_orphans(_OWNER)
+
+    def _has_ended(self, pipe: Connection) -> bool:
+        """Return whether a worker ended; a process that it started may keep its pipe open."""
+        return self._pool[pipe].process.exitcode is not None
+
+    def _receive(self, pipe: Connection) -> Any:
+        """Return a message of a worker; raise an error if it has sent none and ended."""
+        if self._has_ended(pipe) and not pipe.poll():
+            raise EOFError
+        return pipe.recv()
+
+    def _remove(self, pipe: Connection) -> str:
+        """Remove a worker that ended, with the processes that it left, and return how it ended."""
+        worker = self._pool.pop(pipe)
+        pipe.close()
+        end = _end_of(worker.process)
+        kill_orphans(_OWNER)
+        return end
 
     def _stop(self, pipe: Connection) -> None:
         """Kill a worker with the processes that its call has started."""
@@ -231,11 +255,13 @@ class Workers:
 
     def _start(self) -> None:
         ours, theirs = Pipe()
-        environment = dict.fromkeys(THREAD_VARIABLES, str(self._threads))
+        environment = dict.fromkeys(THREAD_VARIABLES, str(self._threads)) | {_OWNER: str(os.getpid())}
         # loky's processes are new interpreters that do not run the driver's main module again
         process = get_context("loky").Process(
             target=_serve, args=(self._function, theirs, os.getpid()), env=environment, daemon=True
         )
+        if self._limit.limits_trials:
+            adopt_orphans()
         with undisturbed(), safe_imports(), _children_allowed():
             resource_tracker.ensure_running()  # would change the mask if it were started with the process
             # A worker keeps this mask: signals reach all processes of a command, but only the driver handles them.
@@ -271,7 +297,7 @@ class Workers:
             What the function raised, with the worker's traceback as a note.
         """
         source = iter(calls)
-        interval = _LIMIT_SECONDS if self._limit.limits_trials else _END_SECONDS if self._limit else None
+        interval = _LIMIT_SECONDS if self._limit.limits_trials else _WATCH_SECONDS
         queue: deque[_Job] = deque()
         never_ready = 0
 
@@ -294,15 +320,14 @@ class Workers:
                 yield from ((job.call, Late()) for job in [*self._stop_all(), *queue])
                 queue.clear()
                 continue
-            for pipe in [pipe for pipe in wait([*self._pool], interval) if isinstance(pipe, Connection)]:
+            readable = {pipe for pipe in wait([*self._pool], interval) if isinstance(pipe, Connection)}
+            for pipe in [pipe for pipe in self._pool if pipe in readable or self._has_ended(pipe)]:
                 worker = self._pool[pipe]
                 job = worker.job
                 try:
-                    answer = pipe.recv()
-                except (EOFError, OSError):
-                    del self._pool[pipe]
-                    pipe.close()
-                    end = _end_of(worker.process)
+                    answer = self._receive(pipe)
+                except (EOFError, OSError, pickle.UnpicklingError):
+                    end = self._remove(pipe)
                     if job is None:
                         never_ready += not worker.ready
                         _refuse_many(never_ready, end)
