@@ -199,7 +199,7 @@ def main() -> int:
             allow(row["reducer"])
         where = folders.get(row["data_sha256"])
         by_score = "skipped"
-        if where is not None:
+        if isinstance(where, Path):
             task = replace(rebuild(row, described(folder, "configs", row["config_hash"]), where), keep_labels=True)
             (again,) = run(task, datasets.open_prepared(where), Stamp(1, 1, "", ""), timed=False)
             by_score = "failed again"

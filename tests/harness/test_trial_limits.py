@@ -374,7 +374,7 @@ def test_a_module_whose_import_never_ends_stops_no_command(submitted):
     assert "rogue" not in sys.modules
 
 
-# A dataset of a plugin, whose loader and metric do what ROGUE_DATA and ROGUE_METRIC state.
+# A dataset of a plugin, whose loader and metric do what ROGUE_DATA and ROGUE_METRIC, or ROGUE_WARM_UP, state.
 PLUGIN = {
     "datasets/loaders.py": """
         import os
@@ -409,8 +409,8 @@ PLUGIN = {
 
         @metric("plugin_metric", "a metric", 0.0, 1.0, "higher")
         def plugin_metric(A, labels, truth):
-            if len(A) == 60:  # and not the matrix that warms up
-                HOW.get(os.environ.get("ROGUE_METRIC"), lambda: None)()
+            moment = "ROGUE_METRIC" if len(A) == 60 else "ROGUE_WARM_UP"
+            HOW.get(os.environ.get(moment), lambda: None)()
             return 0.0
         """,
 }
@@ -462,6 +462,16 @@ def test_a_submission_whose_labels_are_scored_for_too_long_is_refused(with_plugi
         accept(submission, made / "none", 10, 0, given=user_limit(4, None))
 
 
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["ROGUE_METRIC", "ROGUE_WARM_UP"])
+def test_a_row_whose_metric_never_ends_is_stopped(moment, with_plugin, monkeypatch, capsys):
+    made, _ = with_plugin
+    monkeypatch.setenv(moment, "sleep")
+    assert verify_sample(made, 10, 0, (), user_limit(4, None)) == 1
+    assert "stopped: it took more than 4 s; raise SECONDS to allow more" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("times", "seconds"),
     [
@@ -498,7 +508,11 @@ def test_a_memory_that_cannot_be_measured_is_no_default_and_is_refused(monkeypat
     ("argument", "sentence"),
     [
         ("SECONDS=0", "SECONDS = '0' is not a positive number"),
-        ("SECONDS=inf", "SECONDS = 'inf' is not a positive number"),
+        *(
+            (f"SECONDS={text}", f"SECONDS = '{text}' is not a positive number")
+            for text in ("inf", "nan", "1e400", "-1", "5s")
+        ),
+        *((f"MEMORY={text}", f"MEMORY = '{text}' is not a size") for text in ("-1", "nan", "1e400", "5 parsecs")),
         ("MEMORY=0", "MEMORY = '0' is not a size; give bytes, or e.g. 500M or 2G"),
         ("MEMORY=much", "MEMORY = 'much' is not a size"),
     ],

@@ -56,7 +56,15 @@ class Stamp:
 
 @cache
 def warm_up(
-    reducer: str, params: str, protocol: Protocol, sparse: bool, large: bool, dtype: str, together: bool
+    reducer: str,
+    params: str,
+    protocol: Protocol,
+    sparse: bool,
+    large: bool,
+    dtype: str,
+    together: bool,
+    *,
+    custom_metrics: bool = True,
 ) -> None:
     """Run tiny trials once per process, so that no compilation or first import falls into a measured time.
 
@@ -68,7 +76,7 @@ def warm_up(
         short = replace(protocol, n_init=1, max_iter=2)
         tiny_task = Task("", "", "", "", reducer, params, 2, (2, 2), 0, 0, short, False)
         with treat_as_out_of_core(A.shape[0] * A.shape[1] - 1) if large else nullcontext():
-            _guarded_trials(tiny_task, data, {}, together=together)
+            _guarded_trials(tiny_task, data, {}, together=together, custom_metrics=custom_metrics)
 
 
 def tiny_matrices(sparse: bool, dtype: str) -> list[Matrix]:
@@ -96,7 +104,13 @@ def _failure(error: BaseException) -> dict[str, Any]:
 
 
 def _trials(
-    task: Task, data: Dataset, shared: Row, key: Key | None = None, together: bool = False, score: bool = True
+    task: Task,
+    data: Dataset,
+    shared: Row,
+    key: Key | None = None,
+    together: bool = False,
+    score: bool = True,
+    custom_metrics: bool = True,
 ) -> list[Row]:
     """Prepare once, then reduce, cluster and score for each r; for dense A, many r are scored together.
 
@@ -150,7 +164,9 @@ def _trials(
 
     def scored(clustered: Done, residual: metrics.Residual | None, spent: float) -> Row:
         clustering = clustered.value
-        score = partial(metrics.score, A, clustering.labels, data.labels, task.matching, total, residual)
+        score = partial(
+            metrics.score, A, clustering.labels, data.labels, task.matching, total, residual, custom=custom_metrics
+        )
         done = do_once(extend(clustered.key, task.matching), None, score, spent)
         scores = dict(done.value)
         row: Row = {name: scores.pop(name) for name in metrics.BUILT_IN if name in scores}
@@ -306,9 +322,10 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
     kind = sp.issparse(data.A), is_out_of_core(data.A), data.A.dtype.name
-    if third_party and is_watched():  # its import may never end, but what kmdr compiles and loads does not count
+    # Third-party code may never end, but what kmdr compiles and loads does not count.
+    if (third_party or metrics.has_custom()) and is_watched():
         engine = "sklearn" if engines.origin_of_engine(task.protocol.engine) else task.protocol.engine
-        warm_up("none", "{}", Protocol(1, 2, engine=engine), *kind, not alone)
+        warm_up("none", "{}", Protocol(1, 2, engine=engine), *kind, not alone, custom_metrics=False)
         begin()
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
     begin()

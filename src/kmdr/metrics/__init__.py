@@ -1,6 +1,6 @@
 """Scores of partitions, their compiled kernels, and the metrics of a row, built in or from plugins."""
 
-from kmdr.metrics.registry import BUILT_IN, Metric, metric, metrics, score
+from kmdr.metrics.registry import BUILT_IN, Metric, has_custom, metric, metrics, score
 from kmdr.metrics.scores import (
     Residual,
     accuracy,
@@ -23,6 +23,7 @@ __all__ = [
     "agreement",
     "check_matching",
     "class_numbers",
+    "has_custom",
     "matching_modules",
     "matchings",
     "metric",

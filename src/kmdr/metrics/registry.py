@@ -83,6 +83,11 @@ def metrics() -> Mapping[str, Metric]:
     return _registry.known()
 
 
+def has_custom() -> bool:
+    """Return whether a plugin has metrics."""
+    return len(metrics()) > len(BUILT_IN)
+
+
 def score(
     A: Matrix,
     labels: Dense,
@@ -90,6 +95,8 @@ def score(
     matching: str = "best",
     total: float | None = None,
     residual: Residual | None = None,
+    *,
+    custom: bool = True,
 ) -> dict[str, float]:
     """Return every metric that is defined for a partition, each within its range.
 
@@ -102,6 +109,8 @@ def score(
         The matching of clusters to classes for ``accuracy``, see `agreement`.
     total, residual
         As for `objective`.
+    custom : bool
+        Whether the metrics of plugins are computed, too.
 
     Raises
     ------
@@ -112,7 +121,7 @@ def score(
     if truth is not None:
         scores |= agreement(truth, labels, matching)
     for name, measure in metrics().items():
-        if name not in BUILT_IN and (value := measure.function(A, labels, truth)) is not None:
+        if custom and name not in BUILT_IN and (value := measure.function(A, labels, truth)) is not None:
             scores[name] = float(value)
         if name in scores and not measure.low - _SLACK <= scores[name] <= measure.high + _SLACK:
             raise ArithmeticError(
