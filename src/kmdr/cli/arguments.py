@@ -317,7 +317,7 @@ COMMANDS = {
             takes_settings=True,
         ),
         Command(
-            "quick", "Run the studies of papers on a thinned grid, in about a minute on two cores.",
+            "quick", "Run the studies of papers on a thinned grid, in about three minutes on two cores.",
             "kmdr.cli.commands:quick", (_PAPERS, _out("results/quick")),
         ),
         Command(
