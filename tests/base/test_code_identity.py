@@ -179,7 +179,7 @@ def test_what_no_row_reaches_of_the_computing_modules_is_known():
         "clustering.engines.cluster",
         "clustering.engines.entry_point", "clustering.engines.module_of", "clustering.engines.names",
         "clustering.engines.origin_of_engine", "clustering.engines.summary",
-        "metrics.references.known_metric", "metrics.references.refuse_taken_names", "metrics.references.score_against",
+        "metrics.registry.has_custom", "metrics.references.known_metric", "metrics.references.refuse_taken_names", "metrics.references.score_against",
         "metrics.scores.check_matching", "metrics.scores.matching_modules", "metrics.scores.matchings",
         "metrics.scores.residual", "reducers.__getattr__", "reducers.base._documented", "reducers.base._entries",
         "reducers.entry_point", "reducers.make", "reducers.module_of", "reducers.named", "reducers.names",
