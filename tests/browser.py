@@ -29,6 +29,7 @@ class Browser(webdriver.Chrome):
         """Open a page anew; from another one, because it may come back too early from a page to the same page."""
         self.get("about:blank")
         self.get(path.as_uri())
+        self.wait_for("return location.protocol === 'file:' && document.readyState === 'complete'")
 
     def press(self, *keys):
         """Press keys one after another, as from a keyboard."""

@@ -435,7 +435,7 @@ def test_paper_gets_the_content_of_closed_details_but_not_the_controls(browser):
 def test_filters_of_claims_are_in_the_address_too(session, page):
     session.open(page)
     choose(session, "paper", "lf20")
-    address = session.execute_script("return location.hash")
+    address = session.wait_for("return location.hash")
     assert address == "#claims?paper=lf20"
     session.execute_script("location.href = 'about:blank'")
     session.get(page.as_uri() + address)
