@@ -15,7 +15,7 @@ from kmdr.analysis.statistics import LEVEL
 from kmdr.claims.reported import numbers as reported_numbers
 
 # The name of our column in a table that has another one under a reconstructed protocol.
-_AS_WRITTEN = "ours as written"
+AS_WRITTEN = "ours as written"
 # The columns that identify a printed cell. A table may compare one cell with several of our variants; the first counts.
 _CELL = ("method", "dataset", "quantity", "r", "t")
 _POINT = ("quantity", "dataset", "reducer", "r")
@@ -66,7 +66,7 @@ def agreement(id_: str, shown: pd.DataFrame) -> Agreement | None:
     shown : DataFrame
         The numbers that the item shows.
     """
-    shown = shown.rename(columns={_AS_WRITTEN: "ours"})
+    shown = shown.rename(columns={AS_WRITTEN: "ours"})
     unit: Literal["cell", "point"] = "cell" if {"reported", "ours"} <= set(shown) else "point"
     if unit == "point" and "drawn_as" not in shown:
         return None
