@@ -25,11 +25,12 @@ addEventListener("securitypolicyviolation", (event) => violations.push(event.blo
 class Browser(webdriver.Chrome):
     """One window without extensions, with what tests of a report ask of it."""
 
-    def open(self, path):
-        """Open a page anew; from another one, because it may come back too early from a page to the same page."""
-        self.get("about:blank")
-        self.get(path.as_uri())
-        self.wait_for("return location.protocol === 'file:' && document.readyState === 'complete'")
+    def open(self, path, address=""):
+        """Open a page anew at an address in it; from another one, because it may come back too early from the same."""
+        loaded = "return location.href.split('#')[0] === arguments[0] && document.readyState === 'complete'"
+        for where, part in (("about:blank", ""), (path.as_uri(), address)):
+            self.get(where + part)
+            self.wait_for(loaded, where)
 
     def press(self, *keys):
         """Press keys one after another, as from a keyboard."""
@@ -42,6 +43,14 @@ class Browser(webdriver.Chrome):
                 return value
             time.sleep(0.05)
         raise AssertionError(script)
+
+    def expect(self, script, value):
+        """Wait until a script returns a value, for at most ten seconds; for what follows an event of the page."""
+        for _ in range(200):
+            if (shown := self.execute_script(script)) == value:
+                return
+            time.sleep(0.05)
+        assert shown == value, script
 
     def go(self, id_):
         """Show the view that contains an element, as a link to it does."""

@@ -437,8 +437,7 @@ def test_filters_of_claims_are_in_the_address_too(session, page):
     choose(session, "paper", "lf20")
     address = session.wait_for("return location.hash")
     assert address == "#claims?paper=lf20"
-    session.execute_script("location.href = 'about:blank'")
-    session.get(page.as_uri() + address)
+    session.open(page, address)
     assert column(session, "claims-table", 0) == ["lf20-1", "lf20-10"]
     session.console()
 
@@ -453,7 +452,7 @@ def test_a_choice_acts_once_on_input_change_or_both(session, explored_page, form
     session.open(explored_page)
     view = form.partition("-")[0]
     if view != "claim":
-        session.get(f"{explored_page.as_uri()}#{view}")
+        session.open(explored_page, f"#{view}")
         session.wait_for("return document.getElementById(arguments[0]).dataset.ready", form)
     session.execute_script(
         """
@@ -500,18 +499,20 @@ def test_no_rule_of_accessibility_is_broken(session, explored_page, width, schem
 def test_an_address_shows_the_view_of_its_element_and_opens_the_details_around_it(browser, page):
     shown = "return [...document.querySelectorAll('.view')].filter((one) => one.checkVisibility()).map((one) => one.id)"
     current = "return [...document.querySelectorAll('#menu [aria-current]')].map((one) => one.hash)"
-    assert browser.execute_script(shown) == ["home"]
+    browser.expect(shown, ["home"])
     for view in views(browser):
         browser.go(view)
-        assert browser.execute_script(shown) == [view]
-        assert browser.execute_script(current) == [f"#{view}"]
-    browser.execute_script("location.href = 'about:blank'")
-    browser.get(page.as_uri() + "#bzmd15-1")
-    assert browser.execute_script(shown) == ["paper-bzmd15"]
-    assert browser.execute_script("return document.getElementById('bzmd15-1').getBoundingClientRect().top") < 200
+        browser.expect(shown, [view])
+        browser.expect(current, [f"#{view}"])
+    browser.open(page, "#bzmd15-1")
+    browser.expect(shown, ["paper-bzmd15"])
+    browser.expect("return document.getElementById('bzmd15-1').getBoundingClientRect().top < 200", True)
+    browser.execute_script("location.hash = 'no-such-part'")
+    browser.expect(shown, ["home"])
     browser.execute_script("history.back()")
-    browser.get(page.as_uri() + "#no-such-part")
-    assert browser.execute_script(shown) == ["home"]
+    browser.expect(shown, ["paper-bzmd15"])
+    browser.open(page, "#no-such-part")
+    browser.expect(shown, ["home"])
 
 
 def test_on_a_phone_the_views_are_in_a_menu(browser):

@@ -50,8 +50,7 @@ def browser(session, page):
 
 
 def show(browser, page, address, form=None):
-    browser.get("about:blank")
-    browser.get(page.as_uri() + address)
+    browser.open(page, address)
     browser.wait_for(
         "return document.getElementById(arguments[0]).dataset.ready", f"{form or address[1:].split('?')[0]}-form"
     )
@@ -303,8 +302,7 @@ def test_a_method_is_followed_over_the_datasets(browser, page):
 
 
 def test_failures_are_found_by_their_cause(browser, page):
-    browser.get("about:blank")
-    browser.get(f"{page.as_uri()}#failures")
+    browser.open(page, "#failures")
     assert browser.wait_for("return document.getElementById('failures-table').checkVisibility()")
     causes = browser.execute_script(
         "return [...document.querySelectorAll('#failures-table tr[id]')].map((row) => row.id)"
