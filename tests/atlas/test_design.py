@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pandas as pd
-import pytest
-from scipy import stats
 
+from atlas_rows import atlas_rows
 from kmdr import reducers
 from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, run_key, sizes
-from kmdr.atlas.run import _config, _rounds, cells, half_widths
+from kmdr.atlas.effects import QUANTITIES, effects
+from kmdr.atlas.run import _config, _rounds, cells, wide_lines
 from kmdr.base.paths import CHECKOUT
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import registry
@@ -109,26 +109,18 @@ def test_rounds_grow_to_the_most():
     assert (rounds[0], rounds[-1]) == (design().repeats.least, design().repeats.most)
 
 
-def test_half_widths_are_those_of_paired_t_intervals(rng):
-    lines = []
-    for reducer, r in (("none", 50), ("svd", 5), ("svd", 9), ("leverage", 5)):
-        for repeat in range(6):
-            row = {"dataset": "a", "options": "{}", "reducer": reducer, "params": "{}", "r": r, "repeat": repeat}
-            lines.append(row | {"objective": rng.random() + 0.5, "accuracy": rng.random(), "status": "ok"})
-    rows = pd.DataFrame(lines)
-    rows.loc[rows.index[-1], "status"] = "failed"
-    found = half_widths(rows.sample(frac=1, random_state=1), ["objective", "accuracy"])
-    found = found.set_index(["reducer", "r"])
-    full = rows[rows["reducer"] == "none"]
-    for (reducer, r), part in rows[(rows["reducer"] != "none") & (rows["status"] == "ok")].groupby(["reducer", "r"]):
-        m = len(part)
-        for name, scale in (("objective", full["objective"].to_numpy()[:m]), ("accuracy", 1.0)):
-            difference = (part[name].to_numpy() - full[name].to_numpy()[:m]) / scale
-            low, high = stats.t.interval(0.95, m - 1, difference.mean(), stats.sem(difference))
-            assert found.loc[(reducer, r), name] == pytest.approx((high - low) / 2)
-
-
-def test_one_pair_has_no_interval():
-    row = {"dataset": "a", "options": "{}", "params": "{}", "repeat": 0, "objective": 0.5, "status": "ok"}
-    rows = pd.DataFrame([{**row, "reducer": "none", "r": 50}, {**row, "reducer": "svd", "r": 5}])
-    assert np.isinf(half_widths(rows, ["objective"])["objective"]).all()
+def test_lines_are_wide_by_any_quantity_or_with_a_single_pair(rng):
+    widths = design().repeats.width
+    assert set(widths) <= set(QUANTITIES)
+    lines = effects(atlas_rows(forms=("raw", "unit rows"), repeats=3, multiples=(1, 5)))
+    lines = lines.assign(runs=rng.integers(0, 4, len(lines)))
+    for name in widths:
+        lines[f"{name}_high"] = lines[f"{name}_low"] + rng.choice([0.5, 1.0, 1.5, np.nan], len(lines)) * widths[name]
+    expected = {
+        (line["dataset"], line["form"], line["method"], line["r"])
+        for line in lines.to_dict("records")
+        if line["method"] != ALL_FEATURES
+        and (line["runs"] == 1 or any(line[f"{n}_high"] - line[f"{n}_low"] > most for n, most in widths.items()))
+    }
+    assert 0 < len(expected) < len(lines)
+    assert wide_lines(lines.sample(frac=1, random_state=1), widths) == expected

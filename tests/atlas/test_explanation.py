@@ -9,10 +9,7 @@ from atlas_rows import METHODS
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import COLUMNS, effects
 from kmdr.atlas.explanation import CHOICE, explain, family_losses, family_of, sentence_of
-from kmdr.atlas.ranking import Condition
 from kmdr.figures.style import KNOWN
-
-AT_20K = Condition(multiple=20.0)
 
 
 def made(rng, sizes=24, slope=0.0):
@@ -63,7 +60,7 @@ def test_the_errors_are_those_of_a_loop_over_sources(rng):
     traits = traits.replace({"dataset": {"data3": "orl", "data4": "orl_64x64"}})
     found = explain(table, traits)
     line = found[(found["traits"] == "decay") & found["target"].str.startswith("sampled")].iloc[0]
-    losses = family_losses(table, AT_20K)
+    losses = family_losses(table)
     y = (losses["sampled features"] - losses["random projections"]).droplevel("form")
     x = traits.set_index("dataset")["decay"].loc[y.index]
     errors, means = [], []

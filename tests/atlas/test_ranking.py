@@ -21,7 +21,6 @@ from kmdr.atlas.ranking import (
     is_on_front,
     largest_block,
     outcomes_table,
-    pareto,
     pareto_over_datasets,
     performance_profiles,
     rank,
@@ -302,15 +301,6 @@ def test_the_front_is_that_of_all_pairs(rng):
         for _, point in points.iterrows()
     ]
     assert is_on_front(points["time"], points["loss"]).tolist() == by_hand
-
-
-def test_trade_offs_are_those_of_each_form_of_each_dataset(table):
-    points = pareto(table)
-    assert len(points) == len(table)
-    usps = points.query("dataset == 'usps' and form == 'raw'")
-    assert usps["front"].equals(is_on_front(usps["time"], usps["loss"]))
-    assert points.query("method == 'none'")["front"].all()  # nothing else loses nothing
-    assert pareto(table.assign(seconds=np.nan)).empty
 
 
 def test_trade_offs_over_datasets_are_geometric_means_over_common_datasets(table):

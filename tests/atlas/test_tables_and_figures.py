@@ -15,7 +15,6 @@ from kmdr.atlas.ranking import (
     Block,
     Condition,
     compare_methods,
-    pareto,
     pareto_over_datasets,
     performance_profiles,
     rank,
@@ -68,7 +67,6 @@ def drawings(table):
     yield critical_differences(rank(table, "loss", AT_5K))
     yield profile_curves(performance_profiles(table, "loss", AT_5K), "loss", str(AT_5K))
     yield trade_off(pareto_over_datasets(table, "raw"), "raw")
-    yield trade_off(pareto(table).query("dataset == 'usps' and form == 'raw'"), "USPS")
 
 
 @pytest.mark.slow
@@ -116,5 +114,3 @@ def test_a_profile_and_a_front_show_their_numbers(table):
     assert_frame_equal(profile_curves(profiles, "loss", "r = 5 k").numbers[profiles.columns], profiles)
     points = pareto_over_datasets(table, "raw")
     assert_frame_equal(trade_off(points).numbers[points.columns], points)
-    one = pareto(table).query("dataset == 'usps' and form == 'raw'")
-    assert_frame_equal(trade_off(one).numbers[one.columns], one.reset_index(drop=True))

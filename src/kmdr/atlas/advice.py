@@ -38,6 +38,7 @@ _AT_K, _AT_D = "k", "d"
 _LOGARITHMIC = ("n", "d", "k", "aspect", "density", "stable_rank", "coherence")
 _LEAST_WEIGHT = 0.5  # share of the weight on matrices where a choice must have been tried
 _SAMPLES = 10_000
+_MOST_ADVISED = 3  # choices
 _SHARE = 0.9  # of the held-out matrices lie in the interval of an expected value
 
 
@@ -355,8 +356,6 @@ class Validation:
         Mean regret of the advice, the way to predict being chosen without the held-out source, too.
     kept : float
         Share of the datasets where the advised choice was as fast as asked and its regret less than `MOST_REGRET`.
-    by_candidate : mapping of str to float
-        Mean regret of each way to predict.
     comparisons : list of Comparison
         With simple rules.
     datasets, sources : int
@@ -366,7 +365,6 @@ class Validation:
     candidate: str
     regret: Estimate
     kept: float
-    by_candidate: Mapping[str, float]
     comparisons: list[Comparison]
     datasets: int
     sources: int
@@ -442,7 +440,6 @@ def validate(known: Evidence, goal: Goal, rules: Mapping[str, Choice], *, with_d
         min(names, key=lambda name: by_candidate[name]),
         _bootstrap(advised, dataset, source, tested),
         float(np.mean(pd.Series(advised[tested] < MOST_REGRET).groupby(dataset[tested]).mean())),
-        by_candidate,
         [
             Comparison(name, _mean(regrets, dataset, tested), _bootstrap(advised - regrets, dataset, source, tested))
             for name, regrets in by_rule.items()
@@ -526,7 +523,7 @@ class Advice(NamedTuple):
 
 
 def advise(
-    known: Evidence, traits: Mapping[str, float], goal: Goal, candidate: str, domain: str = "", count: int = 3
+    known: Evidence, traits: Mapping[str, float], goal: Goal, candidate: str, domain: str = ""
 ) -> tuple[list[Advice], list[str]]:
     """Return the advised choices, best first and of different methods, and the datasets that these rest on.
 
@@ -538,8 +535,6 @@ def advise(
         The way to predict, from `validate`.
     domain : str
         Of the new data; empty if it is not known.
-    count : int
-        Largest number of choices.
 
     Raises
     ------
@@ -565,7 +560,7 @@ def advise(
     of_held_out = weights(candidate, known, known.compared, known.matrices["domain"].tolist(), outside)
     for position in np.argsort(np.where(np.isfinite(expected), expected, np.inf), kind="stable"):
         choice = known.choices[position]
-        if not np.isfinite(expected[position]) or len(advised) == count:
+        if not np.isfinite(expected[position]) or len(advised) == _MOST_ADVISED:
             break
         if choice.method in {other.choice.method for other in advised}:
             continue

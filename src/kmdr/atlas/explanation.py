@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from kmdr.analysis.statistics import LEVEL, holm
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import DATA, SAME_SOURCE
-from kmdr.atlas.ranking import ALL_FORMS, Condition, chosen_lines
+from kmdr.atlas.ranking import Condition, chosen_lines
 
 Floats = NDArray[np.float64]
 Names = NDArray[Any]
@@ -40,6 +40,7 @@ FAMILIES: Mapping[str, str] = {
 BASE = "random projections"
 ALL_TRAITS, CHOICE = "all traits", "choice of a family"
 COLUMNS = ["target", "traits", "sources", "error", "error_mean", "gain", "low", "high", "p", "explains"]
+_AT = Condition(multiple=20.0)  # where losses are compared
 _FEWEST_SOURCES = 8
 _SAMPLES, _SEED = 10_000, 0
 _SPREAD = 20.0  # traits that vary by more than this factor enter by their logarithm
@@ -59,19 +60,16 @@ def family_of(method: str) -> str:
     return FAMILIES[max(matching, key=len)] if matching else ""
 
 
-def family_losses(effects: pd.DataFrame, condition: Condition, form: str = ALL_FORMS) -> pd.DataFrame:
-    """Return the loss of each family, the median over its methods, on each (dataset, form) that has all families."""
-    lines = chosen_lines(effects, condition)
-    lines = lines if form == ALL_FORMS else lines[lines["form"] == form]
+def family_losses(effects: pd.DataFrame) -> pd.DataFrame:
+    """Return the loss of each family at r = 20 k, the median over its methods, on each (dataset, form) that has all."""
+    lines = chosen_lines(effects, _AT)
     lines = lines.assign(family=lines["method"].map({name: family_of(name) for name in lines["method"].unique()}))
     lines = lines[(lines["family"] != "") & np.isfinite(lines["loss"].astype(float))]
     losses: pd.DataFrame = lines.pivot_table(index=DATA, columns="family", values="loss", aggfunc="median").dropna()
     return losses
 
 
-def explain(
-    effects: pd.DataFrame, traits: pd.DataFrame, condition: Condition | None = None, form: str = ALL_FORMS
-) -> pd.DataFrame:
+def explain(effects: pd.DataFrame, traits: pd.DataFrame) -> pd.DataFrame:
     """Return how well traits predict the losses of families on held-out data.
 
     Parameters
@@ -80,8 +78,6 @@ def explain(
         From `kmdr.atlas.effects.effects`.
     traits : DataFrame
         Columns ``dataset``, ``form`` and numbers; the domain is that of the effects.
-    condition : Condition, optional
-        By default r = 20 k.
 
     Returns
     -------
@@ -90,7 +86,7 @@ def explain(
         its 95 % interval over sources, the adjusted ``p`` of no gain, and ``explains``. Empty with fewer than 8 sources
         or one family.
     """
-    losses = family_losses(effects, Condition(multiple=20.0) if condition is None else condition, form)
+    losses = family_losses(effects)
     table = traits.drop_duplicates(DATA).set_index(DATA)
     numbers = table.select_dtypes("number").astype(float)
     numbers = numbers.reindex(losses.index).dropna(axis=1, how="all").dropna()

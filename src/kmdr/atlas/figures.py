@@ -129,8 +129,7 @@ def trade_off(points: pd.DataFrame, title: str = ALL_FORMS) -> Drawing:
     Parameters
     ----------
     points : DataFrame
-        From `kmdr.atlas.ranking.pareto_over_datasets`, or the lines of one form of one dataset of
-        `kmdr.atlas.ranking.pareto`. Without ends of intervals, none are drawn.
+        From `kmdr.atlas.ranking.pareto_over_datasets`.
     """
     points = points.dropna(subset=["time", "loss"])
     names = list(dict.fromkeys(points["method"]))
@@ -143,9 +142,8 @@ def trade_off(points: pd.DataFrame, title: str = ALL_FORMS) -> Drawing:
             loss = 100 * some["loss"]
             ax.plot(some["time"], loss, marker=style.marker or "h", color=style.color, markerfacecolor=face,
                     linewidth=0.4, linestyle=style.linestyle, label=style.label)  # fmt: skip
-            if {"loss_low", "time_low"} <= set(some):
-                ax.vlines(some["time"], 100 * some["loss_low"], 100 * some["loss_high"], style.color, linewidth=0.3)
-                ax.hlines(loss, some["time_low"], some["time_high"], style.color, linewidth=0.3)
+            ax.vlines(some["time"], 100 * some["loss_low"], 100 * some["loss_high"], style.color, linewidth=0.3)
+            ax.hlines(loss, some["time_low"], some["time_high"], style.color, linewidth=0.3)
         front = points[points["front"]].sort_values(["time", "loss"])
         ax.step(front["time"], 100 * front["loss"], where="post", color=_GREY, linewidth=2.5, alpha=0.5, zorder=0,
                 label="front")  # fmt: skip

@@ -390,18 +390,6 @@ def is_on_front(time: "pd.Series[float]", loss: "pd.Series[float]") -> "pd.Serie
     return front.reindex(points.index, fill_value=False)
 
 
-def pareto(effects: pd.DataFrame) -> pd.DataFrame:
-    """Return the time and loss of each method at each r on each form of each dataset, and which are on the front.
-
-    Columns ``dataset domain form method r multiple time loss front``; ``time`` is a share of that of all features.
-    """
-    points = usable(effects)
-    points = points[points["time"].notna()].reset_index(drop=True)
-    front = [is_on_front(some["time"], some["loss"]) for _, some in points.groupby(DATA)]
-    columns = ["dataset", "domain", "form", "method", "r", "multiple", "time", "loss", "front"]
-    return points.assign(front=pd.concat(front) if front else [])[columns]
-
-
 def pareto_over_datasets(effects: pd.DataFrame, form: str = ALL_FORMS) -> pd.DataFrame:
     """Return the mean time and loss of each method at each multiple of k, and which are on the front.
 

@@ -6,27 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from scipy.stats import t
 
 from kmdr import datasets, reducers
 from kmdr.analysis.results import Results
 from kmdr.atlas import tables
-from kmdr.atlas.design import (
-    ALL_FEATURES,
-    STUDY,
-    TIMES,
-    Design,
-    Form,
-    Method,
-    Rule,
-    design,
-    form_names,
-    method_names,
-    sizes,
-)
-from kmdr.atlas.effects import with_engines
+from kmdr.atlas.design import ALL_FEATURES, STUDY, TIMES, Design, Form, Method, Rule, design, sizes
+from kmdr.atlas.effects import KEY, effects
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
@@ -36,7 +22,6 @@ from kmdr.harness.jobs import Job, run_jobs
 from kmdr.harness.plan import Limits, duration_text
 from kmdr.results.checksums import write_table
 
-_CELL = ["dataset", "options", "reducer", "params", "r"]
 _SETTINGS = {
     "matching": "best", "seed": 0, "refresh": False, "verify": "once", "keep_labels": False, "k": None,
 }  # fmt: skip
@@ -113,35 +98,6 @@ def _config(plan: Design, cell: Cell, study: str, r_grid: Sequence[int], repeats
         "timing_repeats": timed,
         "out": str(out),
     }
-
-
-def half_widths(rows: pd.DataFrame, quantities: Sequence[str]) -> pd.DataFrame:
-    """Return the half width of the 95 % interval of each paired difference to k-means on all features.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of one study.
-    quantities : sequence of str
-        "objective", whose difference is relative to that of all features, or other columns.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``dataset``, ``options``, ``reducer``, ``params``, ``r`` and the quantities; infinite below two pairs.
-    """
-    rows = rows[rows["status"] == "ok"]
-    keys = ["dataset", "options", "repeat"]
-    full = rows[rows["reducer"] == ALL_FEATURES].drop_duplicates(keys).set_index(keys)
-    others = rows[rows["reducer"] != ALL_FEATURES].join(full[list(quantities)].add_suffix("_full"), on=keys)
-    for name in quantities:
-        change = others[name] - others[f"{name}_full"]
-        others[name] = change / others[f"{name}_full"] if name == "objective" else change
-    groups = others.groupby(_CELL, observed=True)
-    runs = groups[next(iter(quantities))].count()
-    factor = pd.Series(t.ppf(0.975, np.maximum(runs - 1, 1)) / np.sqrt(np.maximum(runs, 1)), index=runs.index)
-    widths = groups[list(quantities)].std().mul(factor, axis=0).where(runs > 1, np.inf)
-    return widths.reset_index()
 
 
 def available(names: Sequence[str]) -> list[str]:
@@ -237,21 +193,28 @@ def _timed_grid(plan: Design, cell: Cell) -> list[int]:
 
 def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[Cell, Sequence[int]]:
     """Return the cells, with their r, whose intervals are wider than the rule says; all features go along."""
-    rows = with_engines(Results.from_folder(out).rows(STUDY, mixed=True))
-    rows["options"] = rows["options"].where(rows["options"] != "", "{}")
-    widths = half_widths(rows, list(plan.repeats.width))
-    wide = np.any([2 * widths[name] > width for name, width in plan.repeats.width.items()], axis=0)
-    chosen_cells = {
-        (str(dataset), str(options), str(reducer), str(params), int(r))
-        for dataset, options, reducer, params, r in widths.loc[wide, _CELL].itertuples(index=False)
+    chosen_cells = wide_lines(effects(Results.from_folder(out).rows(STUDY, mixed=True)), plan.repeats.width)
+    left = {
+        cell: more
+        for cell, grid in asked.items()
+        if (more := [r for r in grid if (cell.dataset, cell.form, cell.method, r) in chosen_cells])
     }
-    names = {name: key for key, name in method_names().items()}
-    options = {name: text for text, name in form_names().items()}
-    left = {}
-    for cell, grid in asked.items():
-        more = [r for r in grid if (cell.dataset, options[cell.form], *names[cell.method], r) in chosen_cells]
-        if more:
-            left[cell] = more
     with_wide = {(cell.dataset, cell.form) for cell in left}
     full = [c for c in asked if c.method == ALL_FEATURES and (c.dataset, c.form) in with_wide]
     return {**{cell: cell.r_grid for cell in full}, **left}
+
+
+def wide_lines(lines: pd.DataFrame, widths: Mapping[str, float]) -> set[tuple[str, str, str, int]]:
+    """Return dataset, form, method and r of the effects with an interval wider than allowed, or with a single pair.
+
+    Parameters
+    ----------
+    lines : DataFrame
+        From `kmdr.atlas.effects.effects`.
+    widths : mapping of str to float
+        The widest 95 % interval by quantity.
+    """
+    is_wide = lines["runs"] == 1
+    for name, most in widths.items():
+        is_wide |= lines[f"{name}_high"] - lines[f"{name}_low"] > most
+    return set(lines.loc[is_wide & (lines["method"] != ALL_FEATURES), KEY].itertuples(index=False, name=None))
