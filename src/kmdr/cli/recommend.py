@@ -26,7 +26,7 @@ from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.text import announce, counted, format_number, path_override, two_columns, wrapped
 from kmdr.cli.screen import formatted
-from kmdr.config.compose import compose_configs
+from kmdr.config.compose import compose_dataset
 from kmdr.figures.tables import Table
 
 _REPEATS = ("repeats=5", "timing_repeats=3")  # of the runs that check an advice
@@ -53,9 +53,7 @@ def run(
     domains = sorted(set(known.matrices["domain"]) - {""})
     if domain and domain not in domains:
         raise unknown("domain of the atlas", domain, domains)
-    (config,) = compose_configs(*settings)
-    options = {str(name): value for name, value in config["dataset"].items()}
-    name = str(options.pop("name"))
+    name, options = compose_dataset(*settings)
     data = datasets.load(name, options)
     n, d = data.A.shape
     k = data.k if k is None else k
@@ -63,7 +61,7 @@ def run(
         raise UserError(f"r = {r} is not below the number of features ({d}); choose r < {d}")
     goal = Goal(speedup if speedup is not None else 0.0 if r else SPEEDUP, None if r is None else r / k)
     numbers = traits(data.A, k)
-    domain = domain or _domain(name)
+    domain = domain or datasets.registry.entry(name).domain
     source = SAME_SOURCE.get(name, name)
     others = known.without(source)
     validation = validate(known, goal, rules(known, goal), with_domain=domain in domains)
@@ -99,10 +97,6 @@ def _dataset_settings(words: Sequence[str], k: int | None) -> list[str]:
         settings = ["dataset=file", f"dataset.path={path_override(files[0])}", *settings]
     of_file = "dataset=file" in settings and not any(word.startswith("dataset.k=") for word in settings)
     return settings if k is None else [*settings, f"dataset.k={k}" if of_file else f"k={k}"]
-
-
-def _domain(name: str) -> str:
-    return datasets.registry.entry(name).domain
 
 
 # -- words -----------------------------------------------------------------------------------------------------------

@@ -124,6 +124,13 @@ def compose_configs(*overrides: str) -> list[Config]:
         return _expanded(plain(hydra.compose("config", overrides=list(overrides))), overrides)
 
 
+def compose_dataset(*overrides: str) -> tuple[str, dict[str, Any]]:
+    """Return name and options of the dataset that some overrides describe; none of them names a study."""
+    (config,) = compose_configs(*overrides)
+    options = {str(name): value for name, value in config["dataset"].items()}
+    return str(options.pop("name")), options
+
+
 def _expanded(config: Config, overrides: Sequence[str]) -> list[Config]:
     """Return one composed configuration, or the configurations of all pairs of a study."""
     return [config] if config.get("study") is None else pairs(config, overrides)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kmdr import datasets
 from kmdr.base.errors import UserError, shown
 from kmdr.base.text import counted
-from kmdr.config.compose import compose_configs
+from kmdr.config.compose import compose_dataset
 from kmdr.datasets.formats.partitions import label_columns
 from kmdr.datasets.formats.tables import is_number
 from kmdr.datasets.validation import codes
@@ -100,9 +100,7 @@ def dataset_from(settings: Sequence[str]) -> tuple[str, dict[str, Any]]:
             raise UserError(f"{shown(name)} is not a setting of 'kmdr score'; give dataset=NAME and dataset.…=…")
     if not any(text.startswith("dataset=") for text in settings):
         raise UserError("no dataset was given; name that of the labels, e.g. dataset=digits")
-    (config,) = compose_configs(*settings)
-    options = dict(config["dataset"])
-    return str(options.pop("name")), options
+    return compose_dataset(*settings)
 
 
 def score_file(file: Path, settings: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
