@@ -15,14 +15,14 @@ from kmdr.cli.jobs import run_jobs
 from kmdr.harness import verify as verifying
 from kmdr.harness.jobs import compose
 from kmdr.results.check import faults
-from kmdr.results.checksums import with_json_checksum
+from kmdr.results.checksums import checked_content, with_json_checksum
 from kmdr.results.compare import platform_of
 from kmdr.results.paths import COMPRESSED_TABLE
 from kmdr.results.rows import csv_content
 from kmdr.results.table import all_rows, write_compressed
 from kmdr.submissions import submissions
 from kmdr.submissions.accept import accept, find
-from kmdr.submissions.card import CARD, card_bytes, derived, read_files
+from kmdr.submissions.card import CARD, derived, read_files
 from kmdr.submissions.pack import submit
 
 SYNTH = ("dataset=synth", "dataset.n=60", "dataset.d=12", "dataset.k=3", "dataset.side=2", "kmeans.n_init=2",
@@ -83,7 +83,7 @@ def edited(folder, out, change, name="edited", cpu=None, labels=True):
 
 def marked(folder):
     card, _ = accept(folder, folder / "no-reference", 40, 1)
-    (folder / CARD).write_bytes(card_bytes(card))
+    (folder / CARD).write_bytes(checked_content(card))
     return card["verification"]
 
 
@@ -264,7 +264,7 @@ def test_options_that_would_make_other_data_are_refused_before_they_are_made(res
 def change_card(folder, **entries):
     card = json.loads((folder / CARD).read_bytes())
     del card["sha256"]
-    (folder / CARD).write_bytes(card_bytes({**card, **entries}))
+    (folder / CARD).write_bytes(checked_content({**card, **entries}))
 
 
 def replace_table(folder, content):

@@ -14,12 +14,11 @@ from kmdr.config.protocols import choice
 from kmdr.config.task import settings_of
 from kmdr.datasets import registry
 from kmdr.harness.experiment import Experiment
+from kmdr.results.commands import KMEANS_COLUMNS
 from kmdr.results.frame import to_text
 
 # Settings that do not belong to the protocol: where a custom file is, and how much of it may be read.
 _PLACES = ("name", "path", "labels", "copy", "max_gb", "title")
-# Settings of k-means with their own columns.
-KMEANS_COLUMNS = ("engine", "start", "n_init", "max_iter")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ and configurations, its instruments the versions of kmdr that made the rows, and
 made from them. It names no person and no machine.
 """
 
-import hashlib
 import json
 import re
 import zipfile
@@ -22,11 +21,11 @@ from kmdr.base.private_paths import without_folders
 from kmdr.claims.catalogue import claims, items
 from kmdr.config.studies import studies
 from kmdr.datasets import registry
-from kmdr.results.checksums import checked_content
+from kmdr.results.checksums import checked_content, sha256_hex
 from kmdr.results.folder import files_at, has_file, require_file
 from kmdr.results.json_files import read_json
 from kmdr.results.manifests import log_lines
-from kmdr.results.paths import LOG, multiverse_folder
+from kmdr.results.paths import ASKED, CONFIGS, LOG, MISSING, PLAN, UNIVERSES, multiverse_folder
 from kmdr.results.reader import check_places, public_content, read_rows, stated_paths
 from kmdr.results.row_check import RowCheck
 from kmdr.results.rows import TextRow
@@ -40,13 +39,13 @@ Entity = dict[str, Any]
 
 # Files of a crate in addition to the table, with their description; folders with all their files.
 _PARTS: Mapping[str, str] = {
-    "configs.jsonl": "The configuration of each config_hash, one per line",
+    CONFIGS: "The configuration of each config_hash, one per line",
     "environments": "The environment of an env_hash: packages, BLAS, CPU, Python",
     LOG: "One line per run: when it ended, and its times",
-    "asked.json": "The configurations that each study was last run with",
-    "universes.json": "The universes of papers that were run",
-    "plan.json": "The plan of each study",
-    "missing.json": "Datasets that were not available, with the reason",
+    ASKED: "The configurations that each study was last run with",
+    UNIVERSES: "The universes of papers that were run",
+    PLAN: "The plan of each study",
+    MISSING: "Datasets that were not available, with the reason",
     "facts": "Tables computed from datasets",
     "figures": "A figure, or its numbers",
     "tables": "A table",
@@ -81,7 +80,7 @@ def _slug(text: str) -> str:
 
 
 # Files that belong to the rows themselves.
-_OF_ROWS = ("configs.jsonl", "environments", LOG, "asked.json", "universes.json", "missing.json")
+_OF_ROWS = (CONFIGS, "environments", LOG, ASKED, UNIVERSES, MISSING)
 
 
 def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
@@ -100,7 +99,7 @@ def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
                 raise UserError(f"{folder} has a file named {name!r}, which kmdr did not write; remove it")
             if file == rows_file(home):
                 content = public_content(home, file)
-            elif file.name == "missing.json":
+            elif file.name == MISSING:
                 content = _missing_content(folder, file)
             else:
                 content = require_file(folder, file, most_bytes())
@@ -125,7 +124,7 @@ def _file(name: str, what: str, content: bytes) -> Entity:
     media, pronom = _FORMATS.get(Path(name).suffix, ("application/octet-stream", ""))
     entity: Entity = {
         "@id": quote(name), "@type": "File", "name": name, "description": what, "contentSize": str(len(content)),
-        "sha256": hashlib.sha256(content).hexdigest(), "encodingFormat": media,
+        "sha256": sha256_hex(content), "encodingFormat": media,
     }  # fmt: skip
     if pronom:
         entity["encodingFormat"] = [media, {"@id": f"https://www.nationalarchives.gov.uk/PRONOM/{pronom}"}]
@@ -215,7 +214,7 @@ def _action(study: str, rows: Sequence[Mapping[str, str]], files: Sequence[str],
     """Return a study as an action, without its times."""
     failed = sum(row["status"] != "ok" for row in rows)
     inputs = [data_id(digest) for digest in sorted({row["data_sha256"] for row in rows})]
-    described = {f"environments/{key}.json" for key in {row["env_hash"] for row in rows}} | {"configs.jsonl"}
+    described = {f"environments/{key}.json" for key in {row["env_hash"] for row in rows}} | {CONFIGS}
     trials = f"{len(rows)} trials" + (f", {failed} of them failed" if failed else "")
     status = "Failed" if failed == len(rows) else "Completed"
     results = [next(name for name in files if name.startswith("rows.csv")), *_results_of(study, files)]

@@ -34,12 +34,12 @@ from kmdr.harness.plan import (
 )
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
-from kmdr.harness.shard import Part, hash_of_cut, partition
+from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
 from kmdr.results.checksums import write_checked
 from kmdr.results.outdated import missing as unfinished
 from kmdr.results.outdated import mixed_code, outdated_code
-from kmdr.results.paths import ASKED, SHARDS
+from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
 from kmdr.results.rows import TextRow
 from kmdr.results.shards import with_parts
 from kmdr.results.store import Store
@@ -234,10 +234,6 @@ def _with_asked(
     return dict(sorted({**known, **latest}.items()))
 
 
-def _trials(tasks: Iterable[Task]) -> set[tuple[str, str, int]]:
-    return {(task.study, task.config_hash, task.repeat) for task in tasks}
-
-
 @dataclass(frozen=True)
 class _Request:
     """The request of all jobs of one folder.
@@ -309,7 +305,7 @@ def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Par
         cut = partition(tasks, part.total, seconds)
         tasks = cut[part.number - 1]
     files = [path for job in jobs for experiment in job.experiments for path in paths_in(experiment.options)]
-    write_checked(store.folder, "missing.json", {name: without_folders(text, files) for name, text in missing.items()})
+    write_checked(store.folder, MISSING, {name: without_folders(text, files) for name, text in missing.items()})
     store.keep_paths(tasks)
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
     return _Request(store, jobs, limits, part, tasks, asked, names, cut, seconds, wrong)
@@ -329,7 +325,7 @@ def _plan(request: _Request, start: float, *, stated: bool) -> _Planned:
         for label in labels:
             tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
     if request.limits and stated:
-        write_checked(store.folder, "plan.json", _plan_file(plan, request.jobs, bounds, late=0))
+        write_checked(store.folder, PLAN, _plan_file(plan, request.jobs, bounds, late=0))
     total = sum(plan.seconds[task] for task in plan.tasks) + (ALLOWANCE_SECONDS if request.limits else 0.0)
     _announce_heavy(plan, total, workers, request.limits)
     return _Planned(plan, left, known, total)
@@ -348,7 +344,7 @@ def _run(
             seconds = planned.plan.seconds
             rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
         if limits and stated and late:
-            write_checked(store.folder, "plan.json", _plan_file(planned.plan, request.jobs, bounds, late))
+            write_checked(store.folder, PLAN, _plan_file(planned.plan, request.jobs, bounds, late))
         store.change(ASKED, lambda known: _with_asked(known, request.asked, request.names))
         made: list[Path] = []
         if draw and not request.part and (limits or request.names):
@@ -370,9 +366,9 @@ def _report(
     finished_rows = [row for row in rows if (row["study"], row["config_hash"]) in asked and row["status"] == "ok"]
     _tell_all([*mixed_code(finished_rows), *outdated_code(finished_rows)])
     # Planned tasks whose rows are not in the table; rows of failed trials count as rows.
-    left_out = _trials(planned.left) - _trials(planned.plan.tasks)
+    left_out = {*map(trial_key, planned.left)} - {*map(trial_key, planned.plan.tasks)}
     missing = unfinished(request.tasks, ({**row, "status": "ok"} for row in rows), request.refresh)
-    lost = sum(trial not in left_out for task in missing for trial in _trials([task])) - late
+    lost = sum(trial_key(task) not in left_out for task in missing) - late
     if lost > 0:
         tell(
             f"kmdr: {lost} planned tasks have no rows in {table}: files were removed or damaged meanwhile; the same "

@@ -54,8 +54,8 @@ def partition(tasks: Sequence[Task], parts: int, seconds: Seconds) -> list[list[
     on every machine; the order of the tasks does not matter.
     """
     units: dict[tuple[str, str, int], list[Task]] = {}
-    for task in sorted(tasks, key=lambda task: (*_trials(task), task.r_grid)):
-        units.setdefault((task.study, "", 0) if task.serial else _trials(task), []).append(task)
+    for task in sorted(tasks, key=lambda task: (*trial_key(task), task.r_grid)):
+        units.setdefault((task.study, "", 0) if task.serial else trial_key(task), []).append(task)
     cost = {unit: sum(round(1000 * seconds(task)) for task in together) for unit, together in units.items()}
     cut: list[list[Task]] = [[] for _ in range(parts)]
     loads = [(0, part) for part in range(parts)]
@@ -66,10 +66,11 @@ def partition(tasks: Sequence[Task], parts: int, seconds: Seconds) -> list[list[
     return cut
 
 
-def _trials(task: Task) -> tuple[str, str, int]:
+def trial_key(task: Task) -> tuple[str, str, int]:
+    """Return what identifies the trials of a task, apart from r."""
     return task.study, task.config_hash, task.repeat
 
 
 def hash_of_cut(cut: Sequence[Sequence[Task]]) -> str:
     """Return a hash that identifies one cut of one plan."""
-    return short_hash([[[*_trials(task), task.r_grid, task.serial] for task in part] for part in cut])
+    return short_hash([[[*trial_key(task), task.r_grid, task.serial] for task in part] for part in cut])

@@ -24,7 +24,7 @@ from kmdr.reporting.seeds import read_earlier
 from kmdr.results.folder import list_contents
 from kmdr.results.frame import to_categories
 from kmdr.results.json_files import Settled, environments_of, plan_of, read_or_note, universes_of
-from kmdr.results.paths import ASKED, UNIVERSES, multiverse_folder
+from kmdr.results.paths import ASKED, MISSING, PLAN, UNIVERSES, multiverse_folder
 from kmdr.results.stream import open_table
 from kmdr.results.table import rows_file
 
@@ -149,7 +149,7 @@ def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
 def fingerprint(folder: Path) -> bytes:
     """Return a hash of what a report is made from: rows, facts, missing datasets, plan, code and papers."""
     digest = sha256(code_version().encode())
-    inputs = [rows_file(folder).name, ASKED, "missing.json", "plan.json", UNIVERSES, SEEDS]
+    inputs = [rows_file(folder).name, ASKED, MISSING, PLAN, UNIVERSES, SEEDS]
     home = multiverse_folder(folder)
     if home != folder:
         inputs += [f"{home.name}/{name}" for name in (rows_file(home).name, ASKED, UNIVERSES)]

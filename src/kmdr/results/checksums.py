@@ -30,7 +30,8 @@ UNKNOWN = "0" * 12  # in a note: the table was made from something unknown
 _MOST_INDENTED = 2**16  # characters of a JSON file
 
 
-def _sha256(content: bytes | memoryview) -> str:
+def sha256_hex(content: bytes | memoryview) -> str:
+    """Return the SHA-256 of bytes in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -38,7 +39,7 @@ def _sha256(content: bytes | memoryview) -> str:
 
 
 def _last_line(content: bytes | memoryview) -> bytes:
-    return b"%b%b\n" % (_LINE, _sha256(content).encode())
+    return b"%b%b\n" % (_LINE, sha256_hex(content).encode())
 
 
 def with_checksum(content: bytes) -> bytes:
@@ -74,7 +75,7 @@ def without_checksum(content: bytes, path: Path) -> bytes:
 
 
 def _json_sha256(content: Mapping[str, Any]) -> str:
-    return _sha256(json.dumps(content, ensure_ascii=False).encode())
+    return sha256_hex(json.dumps(content, ensure_ascii=False).encode())
 
 
 def with_json_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +112,7 @@ class Note(NamedTuple):
 
 def note_content(made_from: str, content: bytes) -> bytes:
     """Return the note of a table with some content; ``made_from`` is a hash of 12 digits."""
-    return f"{made_from} {_sha256(content)}\n".encode()
+    return f"{made_from} {sha256_hex(content)}\n".encode()
 
 
 def _note_path(root: Path, path: Path | str) -> str:
@@ -178,7 +179,7 @@ def write_table(root: Path, path: Path | str, content: bytes, made_from: str = U
     ``made_from`` is a hash of 12 digits; by default the table is not current for any.
     """
     note = _note_path(root, path)
-    before, sha256 = "", _sha256(content)
+    before, sha256 = "", sha256_hex(content)
     with suppress(DamagedError):
         before = _file_sha256(root, path, len(content))
     if before != sha256:

@@ -9,7 +9,8 @@ from kmdr.base.text import override
 from kmdr.config.task import SETTINGS, data_of
 from kmdr.results.schema import WHOLE_NUMBERS
 
-_KMEANS_COLUMNS = SETTINGS[:4]
+# The settings of k-means that have columns of their own; the column ``kmeans`` has the others.
+KMEANS_COLUMNS = SETTINGS[:4]
 
 
 def command_of(row: Mapping[str, Any], r_grid: Sequence[int], repeats: int) -> str:
@@ -26,7 +27,7 @@ def command_of(row: Mapping[str, Any], r_grid: Sequence[int], repeats: int) -> s
         "k": int(row["k"]),
         "repeats": repeats,
         "seed": int(row["seed"]),
-        **{f"kmeans.{name}": _value(name, row[name]) for name in _KMEANS_COLUMNS if row[name] != ""},
+        **{f"kmeans.{name}": _value(name, row[name]) for name in KMEANS_COLUMNS if row[name] != ""},
         **_kmeans(json.loads(row["kmeans"] or "{}")),
         "matching": row["matching"] or "best",
     }

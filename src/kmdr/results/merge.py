@@ -9,7 +9,6 @@ interrupted merge the folder has either its old rows or all of them, and the sam
 """
 
 import csv
-import hashlib
 import io
 import json
 import shlex
@@ -23,13 +22,24 @@ from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.text import announce, counted, tell
 from kmdr.results.check import fact_faults, label_faults
-from kmdr.results.checksums import UNKNOWN, read_note, write_table
+from kmdr.results.checksums import UNKNOWN, read_note, sha256_hex, write_table
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_contents, read_file, require_file, write_file
 from kmdr.results.json_files import read_json
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
-from kmdr.results.paths import ASKED, MULTIVERSE, SHARDS, UNIVERSES, labels_file, multiverse_folder, place, task_files
+from kmdr.results.paths import (
+    ASKED,
+    MISSING,
+    MULTIVERSE,
+    PLAN,
+    SHARDS,
+    UNIVERSES,
+    labels_file,
+    multiverse_folder,
+    place,
+    task_files,
+)
 from kmdr.results.reader import public_content, read_task
 from kmdr.results.rows import TextRow
 from kmdr.results.schema import TIME_COLUMNS
@@ -38,7 +48,6 @@ from kmdr.results.store import Store
 from kmdr.results.stream import check_rows
 from kmdr.results.table import all_rows, trial_of, united
 
-_PLAN, _MISSING = "plan.json", "missing.json"
 Rows = list[TextRow]
 
 
@@ -88,7 +97,7 @@ def read(folder: Path) -> Source:
     return Source(
         folder, rows, configs,
         {key: described(folder, "environments", key) for key in stored},
-        {name: read_json(folder, name) for name in (ASKED, UNIVERSES, SHARDS, _PLAN, _MISSING)},
+        {name: read_json(folder, name) for name in (ASKED, UNIVERSES, SHARDS, PLAN, MISSING)},
         log_lines(folder),
     )  # fmt: skip
 
@@ -197,7 +206,7 @@ def _take_labels(folder: Path, store: Store) -> None:
         target = store.folder / file.relative_to(folder)
         if read_file(store.folder, target) not in (None, content):
             repetition = file.name.partition("-")[0]
-            target = target.with_name(f"{repetition}-{hashlib.sha256(content).hexdigest()[:12]}.csv")
+            target = target.with_name(f"{repetition}-{sha256_hex(content)[:12]}.csv")
         write_file(store.folder, labels_file(store.folder, target), require_file(folder, labels, MOST_LABELS))
         write_file(store.folder, target, content)
 
@@ -308,8 +317,8 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
         for source in sources:
             source.rows.clear()  # large tables take much memory
         unions: Unions = {
-            ASKED: _asked, UNIVERSES: _universes, SHARDS: with_parts, _PLAN: _plan,
-            _MISSING: partial(_missing, {row["dataset"] for row in rows}),
+            ASKED: _asked, UNIVERSES: _universes, SHARDS: with_parts, PLAN: _plan,
+            MISSING: partial(_missing, {row["dataset"] for row in rows}),
         }  # fmt: skip
         notes = _notes(sources, unions)
         store.add_configs(config for source in others for config in source.configs.values())

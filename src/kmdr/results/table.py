@@ -21,7 +21,7 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.text import tell
 from kmdr.config.task import current_code
-from kmdr.results.checksums import read_note
+from kmdr.results.checksums import read_note, sha256_hex
 from kmdr.results.folder import file_status, has_file, read_file, require_file, write_file
 from kmdr.results.frame import to_text
 from kmdr.results.outdated import is_stale
@@ -274,5 +274,5 @@ def _shortened(table: io.BufferedReader) -> bytes:
 
 def write_compressed(content: bytes, path: Path, preset: int = 9 | lzma.PRESET_EXTREME) -> None:
     """Write a compressed table, unless the file has the same content."""
-    if table_digest(path) != digest_of([content]):
+    if table_digest(path) != sha256_hex(content):
         write_file(path.parent, path, lzma.compress(content, check=lzma.CHECK_SHA256, preset=preset))

@@ -50,8 +50,8 @@ from kmdr.harness.verify import (
     user_limit,
 )
 from kmdr.results.check import faults
+from kmdr.results.checksums import write_checked
 from kmdr.results.compare import compare
-from kmdr.results.folder import write_file
 from kmdr.results.labels import read_labels
 from kmdr.results.merge import refuse_contradictions
 from kmdr.results.paths import ATLAS, MULTIVERSE, place
@@ -62,7 +62,6 @@ from kmdr.submissions.card import (
     CARD,
     VERIFICATION,
     Card,
-    card_bytes,
     check_card,
     checked_name,
     identity,
@@ -335,7 +334,7 @@ def run(
         tell(f"kmdr: there is no folder {reference}, so the rows are not compared with it")
     seed = secrets.randbelow(2**32) if seed is None else seed
     card, comparisons = accept(folder, reference, rows, seed, trust, given=given, again=again)
-    write_file(folder, CARD, card_bytes(card))
+    write_checked(folder, CARD, card)
     outcome = card[VERIFICATION]
     if comparisons:
         print_outcomes(comparisons, "reducer")

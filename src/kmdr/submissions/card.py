@@ -12,17 +12,16 @@ Only name, method, author and licence are the submitter's word. All other entrie
 `read_card` computes them again, so a card cannot state other methods, commands or plugins than its rows.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from kmdr.base.errors import UserError, shown
 from kmdr.base.text import canonical
-from kmdr.results.checksums import checked_content, without_json_checksum
+from kmdr.results.checksums import sha256_hex, without_json_checksum
 from kmdr.results.commands import command_of
 from kmdr.results.folder import MOST_BYTES, list_files, read_file
 from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS
@@ -65,11 +64,6 @@ def checked_text(what: str, text: str) -> str:
             f"{what} = {shown(text)} is not one line of at most {_MOST_TEXT} printable characters; shorten it"
         )
     return text
-
-
-def sha256(content: bytes) -> str:
-    """Return the SHA-256 of some bytes."""
-    return hashlib.sha256(content).hexdigest()
 
 
 # -- what follows from the files -------------------------------------------------------------------------------------
@@ -130,18 +124,15 @@ def derived(rows: Sequence[Mapping[str, str]], files: Mapping[str, bytes]) -> Ca
         "datasets": _datasets(rows),
         "commands": _commands(rows),
         "labels": sum(name.startswith("labels/") for name in files),
-        "files": {name: {"sha256": sha256(content), "bytes": len(content)} for name, content in sorted(files.items())},
+        "files": {
+            name: {"sha256": sha256_hex(content), "bytes": len(content)} for name, content in sorted(files.items())
+        },
     }
-
-
-def card_bytes(card: Card) -> bytes:
-    """Return the content of ``card.json``, with its checksum."""
-    return checked_content(card)
 
 
 def identity(card: Card) -> str:
     """Return a hash of a card without the outcome of its check, which states this hash."""
-    return sha256(canonical({name: value for name, value in card.items() if name != VERIFICATION}).encode())
+    return sha256_hex(canonical({name: value for name, value in card.items() if name != VERIFICATION}).encode())
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -156,7 +147,7 @@ def names_in(folder: Path) -> list[str]:
         If there is a link, a hidden file, or any other file that no submission has.
     """
     names = []
-    for path in islice(_all_files(folder), _MOST_FILES + 1):
+    for path in islice(list_files(folder, hidden=True), _MOST_FILES + 1):
         name = path.relative_to(folder).as_posix()
         if name != CARD:
             if not _FILES.fullmatch(name) or not name.isprintable():
@@ -165,10 +156,6 @@ def names_in(folder: Path) -> list[str]:
     if len(names) >= _MOST_FILES:
         raise UserError(f"{folder} has more than {_MOST_FILES} files; split it into several submissions")
     return names
-
-
-def _all_files(folder: Path) -> Iterator[Path]:
-    return list_files(folder, hidden=True)
 
 
 def read_files(folder: Path) -> dict[str, bytes]:

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
+from kmdr.results.checksums import sha256_hex
 from kmdr.results.folder import file_status, read_file
 from kmdr.results.paths import COMPRESSED_TABLE
-from kmdr.submissions.card import CARD, STATED, VERIFICATION, identity, sha256, stated_card
+from kmdr.submissions.card import CARD, STATED, VERIFICATION, identity, stated_card
 
 STATUSES = ("verified", "consistent", "as reported")
 
@@ -50,7 +51,7 @@ def submission(folder: Path) -> Submission | None:
     if not isinstance(check, dict) or check.get("status") not in STATUSES or check.get("card") != identity(card):
         return None
     table = read_file(folder, COMPRESSED_TABLE) or b""
-    if folder.name != card["name"] or card["files"].get(COMPRESSED_TABLE, {}).get("sha256") != sha256(table):
+    if folder.name != card["name"] or card["files"].get(COMPRESSED_TABLE, {}).get("sha256") != sha256_hex(table):
         return None
     stated = {name: card[name] for name in STATED}
     return Submission(folder, **stated, status=check["status"], reason=str(check.get("reason", "")), rows=card["rows"])

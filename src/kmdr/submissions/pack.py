@@ -1,7 +1,6 @@
 """``kmdr submit DIR``: check a folder of results and pack it as a submission."""
 
 import json
-import lzma
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,13 +9,15 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import temporary_folder, writing
 from kmdr.base.text import announce, counted, single_line, tell
 from kmdr.results.check import faults
+from kmdr.results.checksums import checked_content, sha256_hex
 from kmdr.results.folder import list_files, require_file, write_file
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import config_line, read_configs
+from kmdr.results.packed import pack
 from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS, TABLE, place
 from kmdr.results.rows import csv_content
 from kmdr.results.table import all_rows, table_digest
-from kmdr.submissions.card import CARD, MOST_TOTAL, card_bytes, checked_name, checked_text, derived, sha256
+from kmdr.submissions.card import CARD, MOST_TOTAL, checked_name, checked_text, derived
 
 
 def place_of_labels(name: str) -> str:
@@ -33,7 +34,7 @@ def packed_files(
     """
     table = csv_content(rows, folder / TABLE)
     if compressed:
-        table = lzma.compress(table, check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME)
+        table = pack(table)
     configs, _ = read_configs(folder)
     used = sorted({row["config_hash"] for row in rows} & configs.keys())
     files = {
@@ -55,8 +56,8 @@ def check_packing(folder: Path, rows: Sequence[Mapping[str, str]], files: Mappin
     """Refuse a submission with files, configurations, rows or an order of rows that `packed_files` would not give."""
     expected = packed_files(folder, rows, compressed=False)
     for name, content in expected.items():
-        known = table_digest(folder / name) if name == COMPRESSED_TABLE else sha256(files.get(name, b""))
-        if known != sha256(content):
+        known = table_digest(folder / name) if name == COMPRESSED_TABLE else sha256_hex(files.get(name, b""))
+        if known != sha256_hex(content):
             raise UserError(f"{folder / name} is not as 'kmdr submit' packs it; make the submission again")
     if more := sorted(files.keys() - expected.keys()):
         raise UserError(f"{folder / more[0]} belongs to no row; remove it")
@@ -113,7 +114,7 @@ def submit(
         out.mkdir(parents=True, exist_ok=True)
         with temporary_folder(out) as temporary:
             made = temporary / stated["name"]
-            for file, content in {**files, CARD: card_bytes(card)}.items():
+            for file, content in {**files, CARD: checked_content(card)}.items():
                 write_file(made, file, content)
             made.rename(target)
     return target
