@@ -107,13 +107,7 @@ class Comparison:
         return Summary({**columns, "n seconds": frame["n seconds"]})
 
     def plot(self, quantities: Sequence[str] = ("total_seconds", "objective", "accuracy")) -> Figure:
-        """Return the figure of `kmdr.plot` for these rows.
-
-        Parameters
-        ----------
-        quantities : sequence of str
-            As for `kmdr.plot`.
-        """
+        """Return the figure of `kmdr.plot` for these rows."""
         return plot(self, quantities)
 
     def __repr__(self) -> str:

@@ -41,7 +41,6 @@ class Root:
 
     Attributes
     ----------
-    folder : Path
     package : str
         Under which its modules are imported.
     name, version : str
@@ -66,7 +65,6 @@ class PaperFolder:
     ----------
     name : str
         Short name of the paper, with which the ids of its items and claims begin.
-    folder : Path
     package : str
         Under which its modules are imported.
     """

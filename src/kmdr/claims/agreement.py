@@ -27,7 +27,6 @@ class Agreement(NamedTuple):
 
     Attributes
     ----------
-    inside, compared : int
     unit : str
         What a number is: a cell of a table, or a point of a curve.
     """

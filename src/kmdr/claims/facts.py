@@ -21,7 +21,6 @@ def fact_tasks(folder: Path, studies: Collection[str] | None = None) -> Iterator
 
     Parameters
     ----------
-    folder : Path
     studies : collection of str, optional
         Yield only facts of these studies, or that items and claims read together with one of them.
     """

@@ -99,7 +99,6 @@ class Basis(NamedTuple):
     word : {"order", "implementation", "hardware", "not measured"}
         The order of the methods, if the outcome is the same with every implementation that was measured; the
         implementation or the hardware, if it differs between them.
-    others : tuple of OtherTimes
     """
 
     word: RestsOn

@@ -98,13 +98,12 @@ def atlas(datasets: Sequence[str], out: Path, budget: str | None = None) -> int:
 
 def _run_multiverses(papers: Collection[str], out: Path, budget: float | None = None, seed: int | None = None) -> int:
     from kmdr.config.compose import composed_studies
-    from kmdr.config.protocols import pairs
     from kmdr.multiverse.choices import multiverses
     from kmdr.multiverse.design import run_multiverses
     from kmdr.reporting.reproduce import draw
 
     specs = [spec for spec in multiverses() if not papers or spec.paper in papers]
-    return run_multiverses(specs, composed_studies(str(out), seed), pairs, out, budget, draw) if specs else 0
+    return run_multiverses(specs, composed_studies(str(out), seed), out, budget, draw) if specs else 0
 
 
 def reference(papers: Sequence[str], out: Path, seed: int) -> int:

@@ -194,11 +194,6 @@ def commands(settings: Sequence[str], advised: Sequence[Advice], r: int | None =
     """Return the commands that run the advised methods, and k-means on all features.
 
     Methods without settings of their options run in one command.
-
-    Parameters
-    ----------
-    settings : sequence of str
-        Settings of the dataset and of k-means.
     """
     usual = [*settings, *_REPEATS]
     plain: dict[str, None] = {"none": None}

@@ -29,7 +29,6 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
         Classes of any type; several are reference labelings.
     k : int, optional
         Number of clusters; by default the number of classes.
-    name : str
     noise : scalar, optional
         The label of points that do not count in scores against classes; NaN marks those without a label.
 

@@ -181,7 +181,6 @@ class Experiment:
 
         Parameters
         ----------
-        data : Dataset
         folder : Path
             Folder of its prepared matrix.
 

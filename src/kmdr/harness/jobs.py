@@ -403,7 +403,6 @@ def run_jobs(
 
     Parameters
     ----------
-    jobs : sequence of Job
     limits : Limits, optional
         Of a reproduction.
     part : Part, optional

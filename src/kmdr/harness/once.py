@@ -26,7 +26,6 @@ class Done(NamedTuple):
 
     Attributes
     ----------
-    value : object
     seconds : float or None
         Time it took; None if the result of an earlier repetition was used.
     key : tuple or None

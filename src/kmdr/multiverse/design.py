@@ -2,12 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
+from kmdr.config.protocols import Config, pairs
 from kmdr.config.task import Task
 from kmdr.harness.experiment import Experiment
 from kmdr.harness.jobs import Draw, Job, Prepared, run_jobs
@@ -25,18 +26,13 @@ from kmdr.results.outdated import missing
 from kmdr.results.paths import UNIVERSES
 from kmdr.results.store import Store
 
-Config = dict[str, Any]
-Pairs = Callable[[Config], list[Config]]
-
 
 class _Design:
     """The universes of one paper, composed one after the other."""
 
-    def __init__(
-        self, spec: Multiverse, studies: Mapping[str, Config], pairs: Pairs, out: Path, prepared: Prepared
-    ) -> None:
+    def __init__(self, spec: Multiverse, studies: Mapping[str, Config], out: Path, prepared: Prepared) -> None:
         self.spec = spec
-        self._studies, self._pairs, self._out, self._prepared = studies, pairs, out, prepared
+        self._studies, self._out, self._prepared = studies, out, prepared
         # Each configuration with its tasks; and what each configuration of a universe stands for.
         self.known: dict[str, tuple[Config, list[Task]]] = {}
         self.universes: list[dict[str, list[str]]] = []
@@ -81,7 +77,7 @@ class _Design:
         tree |= {"timing_repeats": 0, "out": str(self._out)}
         return [
             ({**config, "repeats": settings_on_dataset(methods[label[2]], label[1])["runs"]}, label)
-            for config, label in zip(self._pairs(tree), labels, strict=True)
+            for config, label in zip(pairs(tree), labels, strict=True)
         ]
 
     def jobs(self) -> list[Job]:
@@ -100,12 +96,7 @@ class _Design:
 
 
 def run_multiverses(
-    specs: Sequence[Multiverse],
-    studies: Mapping[str, Config],
-    pairs: Pairs,
-    out: Path,
-    budget: float | None,
-    draw: Draw,
+    specs: Sequence[Multiverse], studies: Mapping[str, Config], out: Path, budget: float | None, draw: Draw
 ) -> int:
     """Run the universes of some papers and make the report; return the exit status.
 
@@ -116,8 +107,6 @@ def run_multiverses(
     ----------
     studies : mapping of str to Config
         The composed configuration of every study.
-    pairs : callable
-        Splits such a configuration into one for each pair of a dataset and a reducer.
     budget : float or None
         Seconds of wall time.
     draw : callable
@@ -127,7 +116,7 @@ def run_multiverses(
     store, prepared = Store(out), Prepared()
     rows = store.merge()
     seconds = expected_seconds(rows, reference_rows())
-    designs = [_Design(spec, studies, pairs, out, prepared) for spec in specs]
+    designs = [_Design(spec, studies, out, prepared) for spec in specs]
 
     def cost(tasks: Sequence[Task]) -> float:
         return sum(wall_seconds(missing(tasks, rows), seconds, workers).values())

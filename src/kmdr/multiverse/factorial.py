@@ -32,7 +32,6 @@ def design(levels: Sequence[int], seed: int) -> NDArray[np.int64]:
     ----------
     levels : sequence of int
         Number of options of each choice.
-    seed : int
 
     Returns
     -------

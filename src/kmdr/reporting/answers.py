@@ -44,7 +44,6 @@ class Experiment:
 
     Attributes
     ----------
-    dataset : str
     setting : tuple
         Values of `SETTING_COLUMNS`.
     studies : dict of str to set of (reducer, params)

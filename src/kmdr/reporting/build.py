@@ -178,10 +178,6 @@ def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[
 
     Parameters
     ----------
-    folder : Path
-        Folder of results.
-    wanted : collection of str
-        Names of the studies.
     configs : sequence of mapping
         Every study.
     """

@@ -156,7 +156,6 @@ class Settled(NamedTuple):
 
     Attributes
     ----------
-    options : tuple of str
     configs : mapping of str to list of str
         By hash: study, dataset and reducer, as the paper's studies name them.
     """

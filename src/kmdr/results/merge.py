@@ -56,8 +56,6 @@ class Source(NamedTuple):
 
     Attributes
     ----------
-    folder : Path
-    rows : list of TextRow
     configs, environments : dict
         By hash; a folder with only a table has none.
     notes : dict

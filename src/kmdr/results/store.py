@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +126,9 @@ class Store:
         with self._locked(_NEXT, fcntl.LOCK_SH | fcntl.LOCK_NB) as free:
             return not free
 
-    @contextmanager
-    def claim(self, task: Task, wait: bool) -> Iterator[bool]:
-        """Claim a task; yield False if another process works on it and ``wait`` is False."""
-        with self._holding(self.path(task), wait) as held:
-            yield held
+    def claim(self, task: Task, wait: bool) -> AbstractContextManager[bool]:
+        """Claim a task; the context is False if another process works on it and ``wait`` is False."""
+        return self._holding(self.path(task), wait)
 
     @contextmanager
     def _holding(self, path: Path, wait: bool) -> Iterator[bool]:

@@ -20,12 +20,10 @@ class Submission(NamedTuple):
     ----------
     folder : Path
         A folder of results, with the table of its rows.
-    name, method, author, licence : str
     status : str
         One of `STATUSES`.
     reason : str
         Why it is not *verified*.
-    rows : int
     """
 
     folder: Path

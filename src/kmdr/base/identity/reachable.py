@@ -88,7 +88,6 @@ def third_party_origin(module: str, name: str = "") -> str:
 
     Parameters
     ----------
-    module : str
     name : str
         A class in it, which may be defined in another module of the same distribution.
 
