@@ -170,25 +170,3 @@ def _choice(losses: pd.DataFrame, X: Floats, sources: Names) -> dict[str, float]
     best, lines = y.min(axis=1), np.arange(len(y))
     regrets = [_errors(y[lines, values.argmin(axis=1)], best, sources) for values in (predicted, means)]
     return _compared(*regrets)
-
-
-def sentence_of(explained: pd.DataFrame) -> str:
-    """Return in words what the traits explain, or that they explain nothing."""
-    if explained.empty:
-        return "There are too few sources of data to ask which traits explain the losses."
-    count = int(explained["sources"].iloc[0])
-    choice = explained[explained["target"] == CHOICE].iloc[0]
-    others = explained[(explained["target"] != CHOICE) & explained["explains"]]
-    ours, theirs, gain, low, high = (100 * choice[name] for name in ("error", "error_mean", "gain", "low", "high"))
-    first = (
-        f"On {count} sources of data, each held out in turn, choosing the family of methods by traits has a mean "
-        f"regret of {ours:.2g} % of F, and always choosing the best on average {theirs:.2g} % (gain {gain:.0f} %, 95 % "
-        f"interval {low:.0f} to {high:.0f} %)."
-    )
-    if others.empty:
-        return f"{first} No trait predicts the difference between two families better than its mean does."
-    named = "; ".join(
-        f"{line['traits']} for {line['target']} ({100 * line['gain']:.0f} % less error)"
-        for _, line in others.iterrows()
-    )
-    return f"{first} These predict the difference between families better than its mean does: {named}."

@@ -1,4 +1,4 @@
-"""Figures of the atlas: critical differences, performance profiles, and fronts of time against loss.
+"""Figures of the atlas: critical differences, and fronts of time against loss.
 
 Each is a `Drawing` with the numbers that it shows; `kmdr.figures.canvas.figure_files` turns it into files.
 """
@@ -90,37 +90,6 @@ def _lines(ranking: Ranking) -> str:
     """Return what the lines of a figure of ranks are; empty if it has none."""
     drawn = ranking.ranks["low"].notna().any()
     return " Lines are 95 % intervals of average ranks over datasets." if drawn else ""
-
-
-def profile_curves(profiles: pd.DataFrame, quantity: str, condition: str, most: float | None = None) -> Drawing:
-    """Draw performance profiles: the share of datasets on which a method is within a factor of the best.
-
-    Parameters
-    ----------
-    profiles : DataFrame
-        From `kmdr.atlas.ranking.performance_profiles`.
-    most : float, optional
-        The largest factor shown; by default the one within which nine tenths of all values are.
-    """
-    names = list(dict.fromkeys(profiles["method"]))
-    styles = styles_of(names)
-    limit = most or float(np.quantile(profiles["factor"], 0.9)) if len(profiles) else 2.0
-    limit = max(limit, 1.0 + 1e-6)
-    with print_style():
-        fig, (ax,) = canvas(1, 2.6, TEXT_WIDTH)
-        for name in styles:
-            some, style = profiles[profiles["method"] == name], styles[name]
-            factors = np.r_[some["factor"], max(limit, some["factor"].max())]
-            ax.step(factors, np.r_[some["share"], some["share"].iloc[-1]], where="post", color=style.color,
-                    linestyle=style.linestyle, label=style.label)  # fmt: skip
-        ax.set_xlim(1, limit)
-        ax.set_ylim(0, 1.02)
-        ax.set_xlabel(f"factor of the best {LABELS[quantity]}, {condition}")
-        ax.set_ylabel("share of datasets")
-        note = "A method that cannot run on a dataset is not within any factor there."
-        labels = profiles["method"].map({name: style.label for name, style in styles.items()})
-        numbers = profiles.assign(quantity=quantity, condition=condition, label=labels)
-        return Drawing(finish(fig, [note], legend_columns=5), [numbers])
 
 
 def trade_off(points: pd.DataFrame, title: str = ALL_FORMS) -> Drawing:
