@@ -120,12 +120,6 @@ def test_every_id_occurs_once_and_every_inner_link_and_label_has_its_target(page
     assert {element["aria-labelledby"] for element in page.elements if "aria-labelledby" in element} <= set(ids)
 
 
-def view_of(page, id_):
-    """The text of a view."""
-    (section,) = (element for element in page.all("section") if element.get("id") == id_)
-    return " ".join(section["text"].split())
-
-
 def test_the_first_view_has_a_card_for_each_paper_and_a_square_for_each_claim(page, report):
     (cards, *_) = page.all("div", **{"class": "cards"})
     assert [link["href"] for link in page.all("a") if link["in"][-2:] == ["article", "h2"]] == [

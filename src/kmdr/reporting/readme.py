@@ -7,7 +7,7 @@ finding that the report does not state is an error, because the results no longe
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -23,13 +23,9 @@ _MOST_FINDINGS = 6  # of the atlas
 _OUTCOMES = ("supported", "mostly supported", "not supported", "undecided")
 
 
-def _pages(folder: Path) -> Iterator[Path]:
-    return iter(sorted((folder / "report").rglob("*.md")))
-
-
 def report_text(folder: Path) -> str:
     """Return the words of all Markdown pages of a report, without escapes."""
-    pages = " ".join(page.read_text("utf-8") for page in _pages(folder))
+    pages = " ".join(page.read_text("utf-8") for page in sorted((folder / "report").rglob("*.md")))
     return " ".join(re.sub(r"\\([^\w\s])|\\(_)", r"\1\2", pages).split())
 
 

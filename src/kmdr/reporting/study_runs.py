@@ -16,9 +16,8 @@ from kmdr.analysis.ranks import FEWEST_PROBLEMS, mean_ranks
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.statistics import LEVEL
 from kmdr.figures.canvas import FORMATS
-from kmdr.figures.comparison import DIFFERENCES, MIXED, UNTIMED, counts_of, time_notes
+from kmdr.figures.comparison import DIFFERENCES, MIXED, UNTIMED, counts_of, method_names, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
-from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table, table_files
 from kmdr.results.commands import command_of
 from kmdr.results.frame import to_text
@@ -85,11 +84,9 @@ def study_runs(rows: pd.DataFrame, studies: Mapping[str, str], formats: Sequence
 
 def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
     """Return means with intervals, and a comparison of F with k-means on all features."""
-    methods = list(zip(lines["reducer"], lines["params"], strict=True))
-    styles = method_styles(methods)
     keys = {
         "dataset": [names.get(dataset, (dataset, dataset))[1] for dataset in lines["dataset"]],
-        "method": [styles[method].label for method in methods],
+        "method": method_names(lines),
         "r": lines["r"],
         "n": counts_of(lines) if (lines["versions"] > 1).any() else lines["n"],
     }
@@ -123,9 +120,7 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
 
 def _ranks(lines: pd.DataFrame) -> Table | None:
     """Return the mean rank of each method by each quantity; None if fewer than two datasets have the same methods."""
-    methods = list(zip(lines["reducer"], lines["params"], strict=True))
-    styles = method_styles(methods)
-    labelled = lines.assign(method=[styles[method].label for method in methods])
+    labelled = lines.assign(method=method_names(lines))
     columns: dict[str, pd.Series[float]] = {}
     problems = 0
     for quantity in quantities_in(lines):
