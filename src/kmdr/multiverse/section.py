@@ -10,7 +10,7 @@ import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.statistics import LEVEL
-from kmdr.base.text import counted
+from kmdr.base.text import counted, minus_signs
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.catalogue import items
 from kmdr.claims.effects import SUPPORTED, Outcome
@@ -258,7 +258,7 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
             f"other half is then {check.picked:.1f}, compared with {check.paper:.1f} for the paper's own choices and "
             f"{check.any:.1f} over all universes."
         )
-    return tuple(sentences)
+    return tuple(map(minus_signs, sentences))
 
 
 def explanation(findings: Findings, labels: Sequence[str]) -> str:

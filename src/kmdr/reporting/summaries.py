@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kmdr.analysis.statistics import Kind
-from kmdr.base.text import format_number
+from kmdr.base.text import format_number, minus_signs
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import SUPPORTED
@@ -201,9 +201,9 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
         return f"none of {len(components)} reported values is implausible alone, but jointly their p-value is {p}"
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
-        return f"{clearest.label}: the effect is {format_number(clearest.effect, '.3g')}".replace("-", "−")
+        return f"{clearest.label}: the effect is {minus_signs(format_number(clearest.effect, '.3g'))}"
     text = FAILS[kind].format(fail=len(failing), all=len(components))
-    return f"{text}, most clearly {clearest.label} ({format_number(clearest.effect, '.3g')})".replace("(-", "(−")
+    return f"{text}, most clearly {clearest.label} ({minus_signs(format_number(clearest.effect, '.3g'))})"
 
 
 def _undecided(verdict: Verdict, kind: Kind) -> str:
