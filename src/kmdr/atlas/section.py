@@ -354,7 +354,7 @@ def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
     loss, accuracy, seconds = (_shown(tables[quantity].loc[name], quantity) for quantity in _QUANTITIES)
     yield (
         f"Random signs at r = 20 k, the simplest rule: F is {loss} above that of k-means on all features, P differs by "
-        f"{accuracy}, and the time is {seconds} of its time."
+        f"{accuracy}, and the time is {seconds} of its time (medians over sources of data, with 95 % intervals)."
     )
 
 

@@ -373,6 +373,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "style": Markup(style),
         "start_script": Markup(start_script),
         "script": Markup(script),
+        "paper_titles": {section.paper.name: section.title for section in sections},
         **parts,
         "policy": _policy(
             [style],

@@ -22,9 +22,9 @@ from kmdr.reporting.numbers import duration, effect
 
 # The sentence on the failing part of a claim, by kind.
 FAILS: dict[Kind, str] = {
-    "number": "{fail} of {all} reported values differ from what the procedure as described gives here",
-    "statement": "{fail} of {all} statements on F and P are contradicted",
-    "time": "{fail} of {all} statements on time are contradicted with this implementation on this machine",
+    "number": "{fail} of {all} reported values {differ} from what the procedure as described gives here",
+    "statement": "{fail} of {all} statements on F and P {are} contradicted",
+    "time": "{fail} of {all} statements on time {are} contradicted with this implementation on this machine",
 }
 HOLDS: dict[Kind, str] = {
     "number": "its numbers are plausible", "statement": "its statements on F and P are supported",
@@ -202,7 +202,8 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
         return f"{clearest.label}: the effect is {minus_signs(format_number(clearest.effect, '.3g'))}"
-    text = FAILS[kind].format(fail=len(failing), all=len(components))
+    verbs = {"are": "is", "differ": "differs"} if len(failing) == 1 else {"are": "are", "differ": "differ"}
+    text = FAILS[kind].format(fail=len(failing), all=len(components), **verbs)
     return f"{text}, most clearly {clearest.label} ({minus_signs(format_number(clearest.effect, '.3g'))})"
 
 
@@ -211,4 +212,6 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     texts = {"number": "its numbers", "statement": "its statements on F and P", "time": "its statements on time"}
     if (component := needed.component) is not None and component.kind == kind and needed.repetitions:
         return f"“{component.label}” has {component.n} repetitions and needs about {needed.repetitions}"
+    if component is not None and component.kind == kind:
+        return f"{texts[kind]} are undecided, and more repetitions would not decide them if the true effects equal ours"
     return f"{texts[kind]} are undecided at this number of repetitions"

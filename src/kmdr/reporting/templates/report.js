@@ -290,8 +290,10 @@
   for (const part of all("main :is(h1, h2)[id], main article[id] > :is(h2, h3), main tr[id] > th")) {
     const id = part.id || part.parentElement.id;
     const anchor = Object.assign(document.createElement("a"), { className: "anchor", href: `#${id}`, textContent: "#" });
-    anchor.setAttribute("aria-label", `Address of ${part.textContent.trim()}`);
-    part.append(anchor);
+    const note = part.querySelector(":scope > small"), name = part.cloneNode(true);
+    name.querySelector(":scope > small")?.remove();
+    anchor.setAttribute("aria-label", `Address of ${name.textContent.trim()}`);
+    part.insertBefore(anchor, note);
   }
 
   // Copy a command; if the clipboard is not accessible, select it instead.

@@ -71,8 +71,8 @@
         }));
         const leaders = ranking?.leaders ?? [];
         const equal = ranking?.p === null ? "There are too few data for a test." : "Equality of all methods is not rejected.";
-        saying = !ranking ? "No method was measured so."
-          : `${plural(ranking.methods, "method")} on ${plural(ranking.sources, "source")} of data. ` + (leaders.length > 1 ? `Not distinguished from the best average rank: ${leaders.join("; ")}.` : leaders.length ? `${leaders[0]} is better than every other.` : equal);
+        saying = !ranking ? "No method was measured under this condition."
+          : `${plural(ranking.methods, "method")} on ${plural(ranking.sources, "source")} of data. ` + (leaders.length > 1 ? `Not shown to be worse than the best average rank: ${leaders.join("; ")}.` : leaders.length ? `${leaders[0]} is better than every other.` : equal);
       }
       const heads = ["rank", "method", `${label}${unit} [95 % interval]`, lines ? "repetitions" : "sources", lines ? "r" : "average rank", "by"];
       delete table.dataset.sort;
