@@ -742,3 +742,51 @@ def test_marks_of_verdicts_keep_their_colours_where_the_reader_sets_colours(brow
     shown = browser.execute_script(colours)
     assert len(set(shown)) > 2
     assert ground not in shown
+
+
+def test_figures_that_were_not_in_sight_are_printed(browser, page):
+    """They were missing on paper and in a PDF."""
+    browser.open(page)
+    browser.wait_for("return [...document.images].every((image) => image.complete && image.naturalWidth > 100)")
+    printed = base64.b64decode(browser.devtools("Page.printToPDF")["data"])
+    assert len(re.findall(rb"/Subtype\s*/Image", printed)) >= 2
+
+
+@pytest.mark.parametrize("width", [320, 390, 640])
+def test_nothing_is_cut_off_at_large_zoom_and_with_wide_spacing_of_text(session, explored_page, width):
+    """Spacing as in criterion 1.4.12 of WCAG; 320 pixels are a wide screen at 400 %."""
+    session.resize(width)
+    session.emulate()
+    wide = "* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important; }"
+    script = """
+    const shown = [...document.querySelectorAll("main *")].filter((one) => one.checkVisibility());
+    return [document.documentElement.scrollWidth <= innerWidth, shown.filter((one) => !one.closest("svg, .box") &&
+      !one.classList.contains("hidden-text") && one.getBoundingClientRect().right > innerWidth + 1)
+      .map((one) => one.outerHTML.slice(0, 90))];
+    """
+    session.open(explored_page)
+    for view in views(session):
+        session.open(explored_page, f"#{view}")
+        session.execute_script(
+            "const sheet = new CSSStyleSheet(); sheet.replaceSync(arguments[0]); document.adoptedStyleSheets = [sheet];"
+            "for (const one of document.querySelectorAll('details')) one.open = true;",
+            wide,
+        )
+        session.expect(script, [True, []])
+    assert session.console() == []
+
+
+def test_the_label_of_an_axis_is_not_cut_off_on_a_phone(session, explored_page):
+    session.resize(320)
+    session.emulate()
+    session.open(explored_page, "#explore?view=ranks&quantity=relative_objective")
+    session.wait_for("return document.getElementById('explore-form').dataset.ready")
+    script = """
+    const frame = document.querySelector("#explore-plot svg").getBoundingClientRect();
+    return [...document.querySelectorAll("#explore-plot text")].filter((text) => {
+      const box = text.getBoundingClientRect();
+      return box.left < frame.left - 1 || box.right > frame.right + 1;
+    }).map((text) => text.textContent);
+    """
+    assert session.execute_script(script) == []
+    assert session.console() == []

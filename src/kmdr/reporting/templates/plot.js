@@ -77,7 +77,12 @@
       parts.push(text(label, { x: place, y: bottom + 18, "text-anchor": "middle" }));
       free = place + half + 8;
     }
-    parts.push(text(spec.x.label, { x: (left + right) / 2, y: height - 8, "text-anchor": "middle" }));
+    // The label of the axis stays inside, and is condensed if it is wider than the plot.
+    const half = Math.min(widthOf(spec.x.label) + 8, width) / 2;
+    parts.push(text(spec.x.label, {
+      x: Math.max(half, Math.min((left + right) / 2, width - half)), y: height - 8, "text-anchor": "middle",
+      textLength: 2 * half === width ? width - 8 : undefined, lengthAdjust: "spacingAndGlyphs",
+    }));
     if (categories) {
       categories.forEach((label, i) => parts.push(text(label, { x: left - 8, y: y.at(i) + 4, "text-anchor": "end" })));
     } else {

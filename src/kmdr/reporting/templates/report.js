@@ -316,6 +316,11 @@
     code.after(copy);
   }
 
+  // Figures load when they come into sight, and the others when the page has nothing else to do: unseen ones are printed too.
+  addEventListener("load", () => (window.requestIdleCallback ?? setTimeout)(() => {
+    for (const image of document.images) image.loading = "eager";
+  }));
+
   // Open all details that are not marked as bulk before printing.
   let opened = [];
   addEventListener("beforeprint", () => {
