@@ -294,7 +294,7 @@ def _summary(
     if validation := validations.get(SPEEDUP):
         rule = validation.comparisons[-1]
         yield (
-            f"Advice for new data from their traits ('kmdr recommend'), at least {SPEEDUP:g} times as fast: "
+            f"Advice for new data from their traits (`kmdr recommend`), at least {SPEEDUP:g} times as fast: "
             f"{validation.sentence} The difference to {rule.rule} is {rule.difference_text}: it is {rule.verdict} this."
         )
     for multiple in _MULTIPLES[:-1]:
