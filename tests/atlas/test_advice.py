@@ -143,7 +143,7 @@ def test_advice_that_cannot_know_says_that_it_is_no_better(rng):
 
 
 def test_a_verdict_follows_the_interval():
-    for low, high, verdict in ((-2, -1, "better than"), (-1, 1, "no better than"), (1, 2, "worse than")):
+    for low, high, verdict in ((-2, -1, "better than"), (-1, 1, "not shown to be better than"), (1, 2, "worse than")):
         assert advice.Comparison("a rule", 0.1, advice.Estimate(0, low, high)).verdict == verdict
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kmdr.figures.escape import latex_escaped
-from kmdr.figures.tables import Table, cells, latex, markdown, text
+from kmdr.figures.tables import Table, cells, latex, markdown, table_files, text
 from reports import save_table
 
 REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference" / "tables"
@@ -120,3 +120,19 @@ def test_long_texts_are_wrapped_before_their_group_is_split():
     shown = text(Table(frame, {"n": ""}, groups=[["study"], ["datasets", "n"]]), width=40).splitlines()
     assert shown[0].split() == ["study", "datasets", "n"]
     assert max(map(len, shown)) <= 40
+
+
+def test_readers_see_minus_signs_and_programs_read_hyphens():
+    """The page had hyphens in its tables of numbers, and minus signs elsewhere."""
+    table = Table(pd.DataFrame({"change": [-0.25, 1.0], "p": [0.5, -1e-9]}), {"change": "+.2f", "p": ".1e"})
+    for shown in (text(table), markdown(table)):
+        assert "−0.25" in shown
+        assert "−1.0e−09" in shown
+        assert "-0" not in shown
+    assert "$-$0.25" in latex(table)
+    assert table_files(table, Path("a"))[Path("a.csv")] == b"change,p\n-0.25,0.5\n1.0,-1e-09\n"
+
+
+def test_settings_and_file_names_in_a_note_are_code_in_markdown():
+    table = Table(pd.DataFrame({"a": [1.0]}), {"a": ".0f"}, "With kmeans.online=true, as in lle.m.")
+    assert markdown(table).endswith("\nWith `kmeans.online=true`, as in `lle.m`.\n")

@@ -614,8 +614,8 @@ def counted_findings(outcomes, powers):
 def test_universes_without_power_are_not_counted():
     outcomes = {"own-1": ["undecided", "supported", "undecided"], "own-2": ["undecided"] * 3}
     texts = _holds(counted_findings(outcomes, {"own-1": [0.3, 0.9, 0.8], "own-2": [0.0, 0.5, 0.79]}))
-    assert texts["own-1"] == "is supported in 1 of 2 universes, undecided in 1 (1 more have no power)"
-    assert "no power" in texts["own-2"]
+    assert texts["own-1"] == "is supported in 1 of 2 universes, undecided in 1 (1 more with too little power)"
+    assert "too little power" in texts["own-2"]
     assert not re.search(r"\d of \d", texts["own-2"])
 
 
@@ -667,8 +667,8 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     labels = [str(i) for i in range(len(findings.numbers))]
     p = np.array([0.01 if universe[0] == "yes" else 0.4 for universe in findings.universes])
     assert explanation(replace(findings, p=p), labels) == (
-        "The paper's own choices do not explain the 8 reported numbers (p = 0.01); 2 of 4 universes do, all with "
-        "rescaled: no. The numbers favour rescaled: no (100% of the likelihood)."
+        "The paper's own choices do not explain the 8 reported numbers (p = 0.01); 2 of 4 universes are not rejected, "
+        "all with rescaled: no. The numbers favour rescaled: no (100% of the likelihood)."
     )
     text = explanation(replace(findings, p=np.full(4, 0.4)), labels)
     assert text.startswith("The 8 reported numbers together do not reject the paper's own choices (p = 0.4), nor 3 of")

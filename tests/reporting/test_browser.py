@@ -2,8 +2,11 @@
 
 import base64
 import io
+import os
 import random
 import re
+import shlex
+import shutil
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -527,3 +530,263 @@ def test_on_a_phone_the_views_are_in_a_menu(browser):
     assert not browser.execute_script(visible)
     browser.resize(1280)
     assert browser.execute_script(visible)
+
+
+SHOWN = "return [...document.querySelectorAll('.view')].filter((one) => one.checkVisibility()).map((one) => one.id)"
+
+
+@pytest.mark.parametrize("address", ["#%", "#%E0%A4%A", "#%FF?x=%", "#answers?dataset=%E0%A4", "#claims?paper=%"])
+def test_an_address_that_cannot_be_decoded_shows_a_view(session, explored_page, address):
+    """The page stayed empty, and nothing on it worked."""
+    session.emulate()
+    session.open(explored_page, address)
+    session.expect(SHOWN, ["answers" if address[1] in "ac" else "home"])
+    session.expect("return Boolean(document.getElementById('menu-button'))", True)
+    assert session.console() == []
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"a$& $'b", b"50% of it's #1"])
+def test_commands_name_the_folder_of_the_page_whatever_its_name(session, explored_page, tmp_path, name):
+    """A name that is not UTF-8 stopped all scripts, and "$&" in a name was replaced by the command."""
+    folder = tmp_path / os.fsdecode(name)
+    shutil.copytree(explored_page.parent, folder / "report")
+    session.emulate()
+    session.open(folder / "report" / explored_page.name, "#answers?dataset=usps")
+    session.wait_for("return document.getElementById('answers-form').dataset.ready")
+    script = "return [...document.querySelectorAll('.command code')].map((code) => code.textContent)"
+    place = str(folder) if name.isascii() else folder.as_uri().removeprefix("file://")
+    commands = [command for command in session.execute_script(script) if "FOLDER" not in command]
+    assert len(commands) > 5
+    for command in commands:
+        assert place in shlex.split(command.replace("out=", "")), command
+    assert session.console() == []
+
+
+def test_the_title_is_that_of_the_view(browser, page):
+    """After a link it ended with "#", and an address opened anew had the title of the overview."""
+    browser.open(page, "#paper-bzmd15")
+    browser.expect("return document.title", "kmdr: Signs & <more>, Venue 2015")
+    browser.go("runs")
+    browser.expect("return document.title", "kmdr: Runs")
+    browser.go("home")
+    browser.expect("return document.title.endsWith('?')", True)
+
+
+def test_the_skip_link_skips_the_navigation_of_every_view(browser, page):
+    """It led to the overview."""
+    browser.open(page, "#runs")
+    browser.execute_script("document.querySelector('.skip').focus()")
+    browser.press(Keys.ENTER)
+    browser.expect("return document.activeElement.id", "content")
+    browser.expect(SHOWN, ["runs"])
+    browser.press(Keys.TAB)
+    assert browser.execute_script("return document.activeElement.closest('#runs') !== null")
+
+
+def test_the_way_back_leads_to_the_place_that_was_left(session, explored_page):
+    """It led to the beginning of the view."""
+    session.resize(1280)
+    session.emulate()
+    session.open(explored_page, "#answers")
+    session.wait_for("return document.getElementById('answers-form').dataset.ready")
+    session.execute_script("document.querySelector('#claims-table a[href=\"#lf20-10\"]').scrollIntoView()")
+    place = session.execute_script("return scrollY")
+    assert place > 500
+    session.execute_script("document.querySelector('#claims-table a[href=\"#lf20-10\"]').click()")
+    session.expect(SHOWN, ["paper-lf20"])
+    session.back()
+    session.expect(SHOWN, ["answers"])
+    session.expect("return scrollY", place)
+    session.forward()
+    session.expect(SHOWN, ["paper-lf20"])
+    assert session.console() == []
+
+
+def test_a_link_to_the_present_address_shows_it_once_more(browser, page):
+    """Nothing happened: closed details stayed closed, and on a phone the menu stayed open."""
+    browser.open(page, "#bzmd15-1")
+    details = "document.querySelector('#bzmd15-1 > details')"
+    browser.expect(f"return {details}.open", True)
+    browser.execute_script(f"{details}.open = false")
+    browser.execute_script("""
+        const link = Object.assign(document.createElement("a"), {href: "#bzmd15-1"});
+        document.querySelector("main").append(link);
+        link.click();
+    """)
+    browser.expect(f"return {details}.open", True)
+    browser.resize(390)
+    browser.open(page, "#runs")
+    visible = "return document.getElementById('menu-links').checkVisibility()"
+    browser.execute_script("document.getElementById('menu-button').click()")
+    browser.expect(visible, True)
+    browser.execute_script("document.querySelector('#menu-links a[href=\"#runs\"]').click()")
+    browser.expect(visible, False)
+
+
+def test_the_escape_key_closes_the_menu_and_keeps_the_focus_on_its_button(browser, page):
+    browser.resize(390)
+    browser.open(page, "#runs")
+    browser.execute_script("document.getElementById('menu-button').click()")
+    browser.execute_script("document.querySelector('#menu-links a').focus()")
+    browser.press(Keys.ESCAPE)
+    browser.expect("return document.activeElement.id", "menu-button")
+    assert not browser.execute_script("return document.getElementById('menu-links').checkVisibility()")
+
+
+def test_without_script_the_menu_does_not_cover_a_phone(session, page):
+    """It stayed in sight over the content."""
+    session.resize(390)
+    session.emulate()
+    session.devtools("Emulation.setScriptExecutionDisabled", value=True)
+    session.open(page)
+    assert session.execute_script("return getComputedStyle(document.querySelector('nav')).position") == "static"
+    session.devtools("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_the_hits_close_when_the_search_box_loses_the_focus_and_open_again_with_it(browser):
+    """They covered the page while the keyboard went on behind them."""
+    clear_search(browser)
+    browser.press(*"bzmd15")
+    state = """
+    const box = document.getElementById("search");
+    const isOpen = !document.getElementById("hits").hidden;
+    return [isOpen, box.getAttribute("aria-expanded"), box.getAttribute("aria-activedescendant")];
+    """
+    browser.expect(state, [True, "true", "hit-0"])
+    browser.press(Keys.TAB)
+    browser.expect(state, [False, "false", None])
+    assert (
+        browser.execute_script("return document.activeElement.checkVisibility() && document.activeElement.localName")
+        == "a"
+    )
+    browser.execute_script("document.getElementById('search').focus()")
+    browser.expect(state, [True, "true", "hit-0"])
+    browser.find_element("css selector", "#hits li:nth-child(2)").click()
+    browser.wait_for("return location.hash === document.querySelector('#hits li:nth-child(2)').dataset.address")
+    browser.go("home")
+    browser.expect(state, [False, "false", None])
+
+
+def test_arrows_choose_a_hit_and_a_hit_of_the_present_view_is_reached(browser):
+    clear_search(browser)
+    browser.press(*"overview")
+    assert browser.execute_script(HITS)[0] == "#home"
+    browser.press(Keys.ENTER)
+    browser.expect("return document.getElementById('hits').hidden", True)
+    clear_search(browser)
+    browser.press(*"bzmd15")
+    chosen = "return document.getElementById('search').getAttribute('aria-activedescendant')"
+    for key, hit in (
+        (Keys.ARROW_DOWN, 1),
+        (Keys.ARROW_DOWN, 2),
+        (Keys.ARROW_UP, 1),
+        (Keys.ARROW_UP, 0),
+        (Keys.ARROW_UP, 0),
+    ):
+        browser.press(key)
+        assert browser.execute_script(chosen) == f"hit-{hit}"
+        assert browser.execute_script("return document.querySelector('#hits [aria-selected=true]').id") == f"hit-{hit}"
+
+
+def test_keys_of_an_input_method_do_not_follow_a_hit(browser):
+    """The key Enter, which ends the composition of a Chinese or Japanese word, left the page."""
+    clear_search(browser)
+    browser.press(*"bzmd15")
+    browser.execute_script("""
+        for (const key of ["Enter", "Escape"]) document.getElementById("search").dispatchEvent(
+          new KeyboardEvent("keydown", {key, isComposing: true, bubbles: true, cancelable: true}));
+    """)
+    assert browser.execute_script("return location.hash") == "#home"
+    assert browser.execute_script("return document.getElementById('search').value") == "bzmd15"
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ("   ", 0), ("😀", 1), (".*[(", 1), ("\0", 1), ("聚类", 1), ("שלום", 1), ("r = 20", None), ("the", None),
+        ("<img src=x onerror=violations.push(1)>", None), ("x" * 100_000, 1), ("leverge " * 20_000, None),
+        ("__proto__ constructor", None),
+    ],
+)  # fmt: skip
+def test_the_search_answers_any_text(browser, words, count):
+    """Symbols alone got no answer, and a pasted text stopped the page for minutes."""
+    hits = hits_of(browser, words)
+    assert count is None or len(hits) == count
+    assert hits or not words.strip()
+    assert browser.execute_script("return document.querySelectorAll('#hits img').length + violations.length") == 0
+
+
+def test_an_unknown_choice_in_the_address_of_the_claims_is_none(browser, page):
+    browser.open(page, "#claims?paper=zzz&verdict=q&text=bzmd15-2&paper=lf20")
+    assert column(browser, "claims-table", 0) == ["bzmd15-2"]
+    script = "return [...document.querySelectorAll('#claim-filter select')].map((field) => field.selectedIndex)"
+    assert browser.execute_script(script) == [0, 0]
+
+
+def test_every_button_that_copies_names_its_command(session, explored_page):
+    """The one of the answers had no command in its name."""
+    session.emulate()
+    session.open(explored_page, "#answers?dataset=usps")
+    session.wait_for("return document.getElementById('answers-form').dataset.ready")
+    script = "return [arguments[0].textContent, arguments[0].parentElement.querySelector('code').textContent]"
+    for button in session.find_elements("css selector", "#answers button.copy"):
+        assert button.accessible_name == " ".join(session.execute_script(script, button))
+    assert session.console() == []
+
+
+def test_marks_of_verdicts_keep_their_colours_where_the_reader_sets_colours(browser):
+    """The dots of the claims, which are links, and the squares of the legend could not be seen."""
+    browser.emulate(forced_colors="active")
+    colours = "return [...document.querySelectorAll('.square')].map((one) => getComputedStyle(one).backgroundColor)"
+    ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    shown = browser.execute_script(colours)
+    assert len(set(shown)) > 2
+    assert ground not in shown
+
+
+def test_figures_that_were_not_in_sight_are_printed(browser, page):
+    """They were missing on paper and in a PDF."""
+    browser.open(page)
+    browser.wait_for("return [...document.images].every((image) => image.complete && image.naturalWidth > 100)")
+    printed = base64.b64decode(browser.devtools("Page.printToPDF")["data"])
+    assert len(re.findall(rb"/Subtype\s*/Image", printed)) >= 2
+
+
+@pytest.mark.parametrize("width", [320, 390, 640])
+def test_nothing_is_cut_off_at_large_zoom_and_with_wide_spacing_of_text(session, explored_page, width):
+    """Spacing as in criterion 1.4.12 of WCAG; 320 pixels are a wide screen at 400 %."""
+    session.resize(width)
+    session.emulate()
+    wide = "* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important; }"
+    script = """
+    const shown = [...document.querySelectorAll("main *")].filter((one) => one.checkVisibility());
+    return [document.documentElement.scrollWidth <= innerWidth, shown.filter((one) => !one.closest("svg, .box") &&
+      !one.classList.contains("hidden-text") && one.getBoundingClientRect().right > innerWidth + 1)
+      .map((one) => one.outerHTML.slice(0, 90))];
+    """
+    session.open(explored_page)
+    for view in views(session):
+        session.open(explored_page, f"#{view}")
+        session.execute_script(
+            "const sheet = new CSSStyleSheet(); sheet.replaceSync(arguments[0]); document.adoptedStyleSheets = [sheet];"
+            "for (const one of document.querySelectorAll('details')) one.open = true;",
+            wide,
+        )
+        session.expect(script, [True, []])
+    assert session.console() == []
+
+
+def test_the_label_of_an_axis_is_not_cut_off_on_a_phone(session, explored_page):
+    session.resize(320)
+    session.emulate()
+    session.open(explored_page, "#explore?view=ranks&quantity=relative_objective")
+    session.wait_for("return document.getElementById('explore-form').dataset.ready")
+    script = """
+    const frame = document.querySelector("#explore-plot svg").getBoundingClientRect();
+    return [...document.querySelectorAll("#explore-plot text")].filter((text) => {
+      const box = text.getBoundingClientRect();
+      return box.left < frame.left - 1 || box.right > frame.right + 1;
+    }).map((text) => text.textContent);
+    """
+    assert session.execute_script(script) == []
+    assert session.console() == []

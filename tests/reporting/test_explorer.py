@@ -360,3 +360,41 @@ def test_the_first_dataset_shown_is_one_with_the_most_methods(browser, tmp_path,
     )
     show(browser, write_report(explored_report(rows), tmp_path)[0], f"#{view}")
     assert browser.wait_for(f"return document.getElementById('{view}-form').elements.dataset.value") == "zzz"
+
+
+@pytest.mark.parametrize(
+    ("address", "chosen", "refused"),
+    [
+        ("#answers?dataset=nowhere&r=28&by=accuracy", ["synth", "30", "accuracy"], "dataset = nowhere, r = 28"),
+        ("#answers?dataset=usps&r=31&dataset=synth", ["usps", "30", "relative_objective"], "r = 31"),
+        ("#answers?dataset=usps&r=1e99&by=x%26y", ["usps", "2500", "relative_objective"], "r = 1e99, by = x&y"),
+        ("#answers?dataset=usps&r=-3&by=", ["usps", "30", "relative_objective"], "r = -3, by = "),
+        ("#answers?dataset=usps&r=30&by=accuracy", ["usps", "30", "accuracy"], None),
+    ],
+)
+def test_an_address_with_an_unknown_choice_shows_the_nearest_and_says_so(browser, page, address, chosen, refused):
+    """It showed the first of each list, e.g. the least r, and said nothing."""
+    show(browser, page, address)
+    fields = "const fields = document.getElementById('answers-form').elements;"
+    assert browser.execute_script(f"{fields} return ['dataset', 'r', 'by'].map((name) => fields[name].value)") == chosen
+    note = "const note = document.querySelector('#answers-form').previousElementSibling;"
+    shown = browser.execute_script(f"{note} return note.hidden ? null : note.textContent")
+    assert shown == (refused and f"The address asks for {refused}, which this report does not have here.")
+    choose(browser, "answers-form", "dataset", "usps")
+    browser.expect(f"{note} return note.hidden", True)
+
+
+@pytest.mark.parametrize("kind", ["ranks", "profiles", "dataset"])
+def test_a_plot_without_methods_says_that_there_is_nothing(browser, page, kind):
+    """Without a method, the plot of ranks was drawn at minus infinity."""
+    hidden = "&".join(f"hide={name}" for name in ("svd", "leverage", "random_sign", "none"))
+    show(browser, page, f"#explore?view={kind}&paper=bzmd15&dataset=usps&quantity=objective&{hidden}")
+    browser.expect("return document.querySelector('#explore-plot svg').textContent", "Nothing to show.")
+    assert saved(browser, "svg")[1].startswith(b"<svg")
+
+
+def test_a_range_of_r_may_be_given_from_either_end(browser, page):
+    """Nothing was shown."""
+    show(browser, page, "#explore?dataset=usps&quantity=accuracy&from=1000&to=30")
+    shown = browser.execute_script(ROWS, "explore-table")
+    assert {int(r) for label, r, *_ in shown if label != "none"} == {30, 1000}

@@ -67,7 +67,7 @@ def test_the_page_of_runs_is_true_of_own_rows(folder):
     """It had no row of them, the reason for repetitions of the papers' studies, and commands that run these."""
     page = (folder / "report" / "index.html").read_text().split('" id="runs"')[1].split("</section>")[0]
     rows = rows_of(folder)
-    assert f"{len(rows)} rows from 1 of 1 studies, none of which failed; " in page
+    assert f"{len(rows)} rows from 1 of 1 studies; no row failed; " in page
     assert f'<td class="num">4</td><td class="num">{len(rows)}</td>' in page
     assert "<td>Synth</td>" in page
     for shown in (page, (folder / "report" / "runs.md").read_text()):

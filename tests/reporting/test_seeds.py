@@ -26,9 +26,11 @@ def test_differences_between_seeds_are_counted_and_claims_of_another_verdict_nam
     table = side_by_side(now.assign(verdict="supported"), now.assign(statement_verdict="supported"))
     assert table["same_statement"].tolist() == [True, False]
     assert sentence(table) == (
-        "Under another seed, 0 of 1 verdicts and 1 of 2 central statements are the same; other verdicts: bzd10-1."
+        "With another seed, 0 of the 1 verdicts that both runs have and 1 of 2 central statements are the same; the "
+        "verdicts on bzd10-1 differ."
     )
-    assert sentence(side_by_side(now, now)).endswith("1 of 1 verdicts and 2 of 2 central statements are the same.")
+    same = "With another seed, 1 of the 1 verdicts that both runs have and 2 of 2 central statements are the same."
+    assert sentence(side_by_side(now, now)) == same
 
 
 def test_the_file_is_read_as_it_was_written_and_refused_if_it_is_not_such_a_table(tmp_path):

@@ -155,8 +155,10 @@ def test_what_fails_is_told_by_kind_with_the_clearest():
         "2 of 3 statements on time are contradicted with this implementation on this machine, most clearly "
         "B (5); its statements on F and P are supported"
     )
-    single = verdict(kinds={"statement": BAD}, components=(part("P − P of kMeans, above 0", 0.001),))
-    assert reason(single) == "P − P of kMeans, above 0: the effect is −0.5"
+    single = verdict(kinds={"statement": BAD}, components=(part("P − P of k-means, above 0", 0.001),))
+    assert reason(single) == "P − P of k-means, above 0: the effect is −0.5"
+    one = verdict(kinds={"statement": BAD}, components=(part("P", 0.001), part("F", 1.0, 0.1)))
+    assert reason(one) == "1 of 2 statements on F and P is contradicted, most clearly P (−0.5)"
 
 
 def test_a_choice_that_turns_it_is_named():
@@ -173,6 +175,8 @@ def test_what_is_open_says_how_many_repetitions_it_would_take():
     component = part("P", 0.4)
     still = verdict(outcome="undecided", kinds={"statement": OPEN}, components=(component,))
     assert reason(still) == "its statements on F and P are undecided at this number of repetitions"
+    never = replace(still, needed=Need(component, None))
+    assert reason(never).endswith("and more repetitions would not decide them if the true effects equal ours")
     needing = replace(still, needed=Need(component, 120))
     expected = "“P” has 7 repetitions and needs about 120"
     assert reason(needing) == expected

@@ -341,7 +341,7 @@ class Comparison(NamedTuple):
         """Whether the advice is better, worse or neither."""
         if self.difference.high < 0:
             return "better than"
-        return "worse than" if self.difference.low > 0 else "no better than"
+        return "worse than" if self.difference.low > 0 else "not shown to be better than"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from kmdr.atlas.ranking import (
     usable,
 )
 from kmdr.base.errors import UserError
-from kmdr.base.text import counted, format_number
+from kmdr.base.text import counted, format_number, minus_signs
 from kmdr.figures.canvas import FORMATS, figure_files
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import Table, table_files
@@ -172,7 +172,7 @@ def _shown(line: Any, quantity: str) -> str:
 
 
 def _number(value: float) -> str:
-    return format_number(value, ".3f").replace("-", "−")
+    return minus_signs(format_number(value, ".3f"))
 
 
 def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking], by: Mapping[str, str]) -> Piece:
@@ -294,7 +294,7 @@ def _summary(
     if validation := validations.get(SPEEDUP):
         rule = validation.comparisons[-1]
         yield (
-            f"Advice for new data from their traits ('kmdr recommend'), at least {SPEEDUP:g} times as fast: "
+            f"Advice for new data from their traits (`kmdr recommend`), at least {SPEEDUP:g} times as fast: "
             f"{validation.sentence} The difference to {rule.rule} is {rule.difference_text}: it is {rule.verdict} this."
         )
     for multiple in _MULTIPLES[:-1]:
@@ -354,7 +354,7 @@ def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
     loss, accuracy, seconds = (_shown(tables[quantity].loc[name], quantity) for quantity in _QUANTITIES)
     yield (
         f"Random signs at r = 20 k, the simplest rule: F is {loss} above that of k-means on all features, P differs by "
-        f"{accuracy}, and the time is {seconds} of its time."
+        f"{accuracy}, and the time is {seconds} of its time (medians over sources of data, with 95 % intervals)."
     )
 
 

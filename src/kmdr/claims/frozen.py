@@ -90,7 +90,8 @@ def frozen_note(shown: Sequence[Paper]) -> str:
         parts = f"Tests, margins, central statements or repetitions of {', '.join(changed)}"
         return f"{parts} differ from the frozen ones (hash {digest})."
     of_papers = f" of {', '.join(paper.name for paper in frozen)}" if len(frozen) < len(shown) else ""
-    return f"Tests, margins, central statements and repetitions{of_papers} are frozen (hash {digest})."
+    frozen_parts = f"Tests, margins, central statements and repetitions{of_papers} are frozen"
+    return f"{frozen_parts} (hash {digest}); a change would be named here."
 
 
 if __name__ == "__main__":

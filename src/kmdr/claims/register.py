@@ -199,7 +199,7 @@ def describe(component: Component | None) -> str:
         return "not run"
     if component.label == _UNCHANGED:
         return "unchanged"
-    shown = "{:+.1%}" if component.unit == "F" else "{:+.3f}"
+    shown = "{:+z.1%}" if component.unit == "F" else "{:+z.3f}"
     low, high = shown.format(component.low), shown.format(component.high)
     return f"{shown.format(component.effect)} [{low}, {high}]".replace("-", "−")
 

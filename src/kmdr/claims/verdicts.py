@@ -16,7 +16,6 @@ statements are true, is at most `kmdr.analysis.statistics.LEVEL`.
 import hashlib
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +39,7 @@ from kmdr.analysis.statistics import (
     final_level,
     retest,
 )
+from kmdr.base.text import minus_signs
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import Outcome, decided
@@ -329,7 +329,7 @@ def uncorrected(claim: Claim, results: Results) -> Verdict:
     return Verdict(
         claim,
         _grade(claim, kinds, finding.components),
-        _minus(finding.sentence),
+        minus_signs(finding.sentence),
         tuple(finding.components),
         kinds,
         aside=dict(finding.aside),
@@ -540,8 +540,3 @@ def _first_line(swings: Sequence[Swing]) -> str:
         if not math.isnan(swing.nearest)
     ]
     return f"The verdict depends on our margin: {'; '.join(texts)}. " if texts else ""
-
-
-def _minus(text: str) -> str:
-    """Return a text with minus signs in place of hyphens before numbers."""
-    return re.sub(r"(?<![\w.−-])-(?=\d)", "−", text)

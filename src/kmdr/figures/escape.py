@@ -28,6 +28,13 @@ _LATEX = str.maketrans({
 })  # fmt: skip
 
 
+# A part between backticks; a setting as on the command line, NAME=VALUE; or the name of a file.
+CODE = re.compile(
+    r"(`+)(.+?)\1|(?<![\w./?&#;-])([a-z]\w*(?:\.\w+)*=[\w./\[{:,-]*\w[\]}]*|"
+    r"[\w-]+(?:/[\w.-]+)*\.(?:csv|json|jsonl|m|md|mat|npy|npz|py|toml|yaml)(?:\.xz)?(?!\w))"
+)
+
+
 def markdown_escaped(text: str) -> str:
     r"""Return text that Markdown shows verbatim, on one line, also in a table cell or at the start of a line.
 
@@ -58,15 +65,18 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_prose(text: str) -> str:
-    r"""Return text that Markdown shows verbatim, with the parts between backticks as code.
+    r"""Return text that Markdown shows verbatim, with the parts between backticks, settings and file names as code.
 
     Examples
     --------
-    >>> print(markdown_prose("`svds` returns U_t"))
-    `svds` returns U\_t
+    >>> print(markdown_prose("`svds` returns U_t with kmeans.online=true, see lle.m"))
+    `svds` returns U\_t with `kmeans.online=true`, see `lle.m`
     """
-    parts = re.split(r"`([^`]+)`", text)
-    return "".join(markdown_code(part) if i % 2 else markdown_escaped(part) for i, part in enumerate(parts) if part)
+    parts, end = [], 0
+    for match in CODE.finditer(text):
+        parts += [markdown_escaped(text[end : match.start()]), markdown_code(match[2] or match[3])]
+        end = match.end()
+    return "".join([*parts, markdown_escaped(text[end:])])
 
 
 def latex_escaped(text: str) -> str:

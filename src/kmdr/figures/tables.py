@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 from rich.cells import cell_len, chop_cells
 
-from kmdr.base.text import format_number, printable
-from kmdr.figures.escape import latex_escaped, markdown_escaped, spreadsheet_csv
+from kmdr.base.text import format_number, minus_signs, printable
+from kmdr.figures.escape import latex_escaped, markdown_escaped, markdown_prose, spreadsheet_csv
 
 # What separates two cells on a terminal, and the columns of the narrowest wrapped text and of the widest note.
 _GAP = "  "
@@ -61,7 +61,7 @@ def cell(value: Any, form: str = "", missing: str = "") -> str:
     """Return a value as a table shows it: numbers by their format, and ``missing`` for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return missing
-    return format_number(value, form) if form else printable(str(value))
+    return minus_signs(format_number(value, form)) if form else printable(str(value))
 
 
 def cells(table: Table) -> tuple[list[str], list[list[str]]]:
@@ -221,7 +221,7 @@ def markdown(table: Table) -> str:
     head, body = list(map(markdown_escaped, names)), _emphasised(table, names, lines, markdown_escaped, "**{}**")
     text = "\n".join(f"| {' | '.join(line)} |" for line in [head, rule, *body])
     note = footnote(table)
-    return text + "\n" + (f"\n{markdown_escaped(note)}\n" if note else "")
+    return text + "\n" + (f"\n{markdown_prose(note)}\n" if note else "")
 
 
 def latex(table: Table) -> str:

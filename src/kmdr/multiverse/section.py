@@ -10,7 +10,7 @@ import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.statistics import LEVEL
-from kmdr.base.text import counted
+from kmdr.base.text import counted, minus_signs
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.catalogue import items
 from kmdr.claims.effects import SUPPORTED, Outcome
@@ -64,7 +64,7 @@ class MultiverseSection:
     sentences : tuple of str
         Its findings, or why there are none.
     holds : mapping of str to str
-        The number of universes in which each claim is supported, in words, or that they have no power.
+        The number of universes in which each claim is supported, in words, or that they have too little power.
     explanation : str
         Which choices explain the paper's reported numbers, for the summary of the paper; empty if it has none.
     universes : DataFrame
@@ -258,7 +258,7 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
             f"other half is then {check.picked:.1f}, compared with {check.paper:.1f} for the paper's own choices and "
             f"{check.any:.1f} over all universes."
         )
-    return tuple(sentences)
+    return tuple(map(minus_signs, sentences))
 
 
 def explanation(findings: Findings, labels: Sequence[str]) -> str:
@@ -276,7 +276,9 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
     refuted = f"The paper's own choices do not explain {what} (p = {findings.p[0]:.2g})"
     if kept:
         common = _common(findings, kept)
-        text = f"{refuted}; {len(kept)} of {count} universes do" + (f", all with {common}." if common else ".")
+        text = f"{refuted}; {len(kept)} of {count} universes are not rejected" + (
+            f", all with {common}." if common else "."
+        )
         return text + _favoured(findings)
     i = findings.nearest
     rest = [
@@ -366,7 +368,7 @@ def _holds(findings: Findings) -> dict[str, str]:
         if not (some := findings.decidable(claim)):
             continue
         missing = len(findings.universes) - len(some)
-        more = f" ({missing} more have no power)" if missing else ""
+        more = f" ({missing} more with too little power)" if missing else ""
         outcome = findings.outcomes[claim][0]
         as_written = f". With the paper's own choices and as many repetitions as a universe has, it is {outcome}"
         texts[claim] = sentence + more + (as_written if 0 in some else "")
@@ -375,6 +377,6 @@ def _holds(findings: Findings) -> dict[str, str]:
 
 def _no_power(universes: int) -> str:
     return (
-        f"is not counted over the {universes} universes: they have no power, because their runs would show the "
+        f"is not counted over the {universes} universes: they have too little power, because their runs would show the "
         f"differences that matter with a probability below {POWER:.0%}"
     )

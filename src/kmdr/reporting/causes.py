@@ -19,14 +19,14 @@ class Cause(NamedTuple):
 NUMBER = Cause("number", "Number", "A reported value is not within what our runs give.")
 ORDERING = Cause("ordering", "Ordering", "A direction, an order of methods or a bound is contradicted.")
 IMPLEMENTATION = Cause(
-    "implementation", "Time, because of the implementation", "The outcome is another one with another implementation."
+    "implementation", "Time, because of the implementation", "Another implementation gives a different outcome."
 )
 HARDWARE = Cause(
     "hardware",
     "Time, because of hardware",
     "The statement is on seconds, or its outcome depends on the machine.",
-    "No claim: no statement that fails is on seconds, and the rows of one machine cannot show that an outcome depends "
-    "on it. Rows of another machine, added by 'kmdr merge', can.",
+    "No claim: no failing statement is on seconds, and the rows of one machine cannot show that an outcome depends on "
+    "the machine. Rows of another machine, added by `kmdr merge`, can.",
 )
 UNMEASURED = Cause(
     "unmeasured", "Time, cause not measured", "No other implementation was timed, or none decides the statement."

@@ -29,7 +29,7 @@ from kmdr.claims.granularity import NOTE, agreement, shares
 from kmdr.claims.register import describe
 from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
 from kmdr.claims.verdicts import Verdict
-from kmdr.figures.escape import markdown_code, markdown_escaped, markdown_prose
+from kmdr.figures.escape import CODE, markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import Table, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection, Piece
@@ -48,8 +48,6 @@ from kmdr.reporting.study_runs import StudyRuns
 from kmdr.reporting.summaries import OUTCOME_TITLES, describe_other_times, leading, paper_summaries, reason
 
 _LONGEST_VENUE = 12
-# A part between backticks, or a setting as on the command line, NAME=VALUE.
-_CODE = re.compile(r"(`+)(.+?)\1|(?<![\w./?&#;-])([a-z]\w*(?:\.\w+)*=[\w./\[{:,-]*\w[\]}]*)")
 
 QUESTION = "Does reducing the dimensions before k-means keep the clustering, and does it save time?"
 
@@ -163,14 +161,14 @@ def paragraphs(text: str) -> list[str]:
 
 
 def code_marked(text: str) -> Markup:
-    """Return text as HTML, with the parts between backticks, and settings, as code.
+    """Return text as HTML, with the parts between backticks, settings and file names as code.
 
     Examples
     --------
-    >>> print(code_marked("`kmdr` with kmeans.online=true, at r = 5"))
-    <code>kmdr</code> with <code>kmeans.online=true</code>, at r = 5
+    >>> print(code_marked("`kmdr` with kmeans.online=true, at r = 5, see lle.m."))
+    <code>kmdr</code> with <code>kmeans.online=true</code>, at r = 5, see <code>lle.m</code>.
     """
-    return Markup(_CODE.sub(lambda match: f"<code>{match[2] or match[3]}</code>", str(escape(text))))
+    return Markup(CODE.sub(lambda match: f"<code>{match[2] or match[3]}</code>", str(escape(text))))
 
 
 def left_open(verdict: Verdict) -> str:
@@ -375,6 +373,7 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
         "style": Markup(style),
         "start_script": Markup(start_script),
         "script": Markup(script),
+        "paper_titles": {section.paper.name: section.title for section in sections},
         **parts,
         "policy": _policy(
             [style],

@@ -57,10 +57,10 @@ def sentence(table: pd.DataFrame) -> str:
     claims = table.drop_duplicates("claim")
     other = claims.loc[~claims["same_verdict"], "claim"].tolist()
     text = (
-        f"Under another seed, {len(claims) - len(other)} of {len(claims)} verdicts and "
+        f"With another seed, {len(claims) - len(other)} of the {len(claims)} verdicts that both runs have and "
         f"{int(table['same_statement'].sum())} of {len(table)} central statements are the same"
     )
-    return f"{text}; other verdicts: {', '.join(other)}." if other else f"{text}."
+    return f"{text}; the verdicts on {', '.join(other)} differ." if other else f"{text}."
 
 
 def files(table: pd.DataFrame) -> dict[Path, bytes]:

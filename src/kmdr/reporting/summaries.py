@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kmdr.analysis.statistics import Kind
-from kmdr.base.text import format_number
+from kmdr.base.text import format_number, minus_signs
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import SUPPORTED
@@ -22,9 +22,9 @@ from kmdr.reporting.numbers import duration, effect
 
 # The sentence on the failing part of a claim, by kind.
 FAILS: dict[Kind, str] = {
-    "number": "{fail} of {all} reported values differ from what the procedure as described gives here",
-    "statement": "{fail} of {all} statements on F and P are contradicted",
-    "time": "{fail} of {all} statements on time are contradicted with this implementation on this machine",
+    "number": "{fail} of {all} reported values {differ} from what the procedure as described gives here",
+    "statement": "{fail} of {all} statements on F and P {are} contradicted",
+    "time": "{fail} of {all} statements on time {are} contradicted with this implementation on this machine",
 }
 HOLDS: dict[Kind, str] = {
     "number": "its numbers are plausible", "statement": "its statements on F and P are supported",
@@ -201,9 +201,10 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
         return f"none of {len(components)} reported values is implausible alone, but jointly their p-value is {p}"
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
-        return f"{clearest.label}: the effect is {format_number(clearest.effect, '.3g')}".replace("-", "−")
-    text = FAILS[kind].format(fail=len(failing), all=len(components))
-    return f"{text}, most clearly {clearest.label} ({format_number(clearest.effect, '.3g')})".replace("(-", "(−")
+        return f"{clearest.label}: the effect is {minus_signs(format_number(clearest.effect, '.3g'))}"
+    verbs = {"are": "is", "differ": "differs"} if len(failing) == 1 else {"are": "are", "differ": "differ"}
+    text = FAILS[kind].format(fail=len(failing), all=len(components), **verbs)
+    return f"{text}, most clearly {clearest.label} ({minus_signs(format_number(clearest.effect, '.3g'))})"
 
 
 def _undecided(verdict: Verdict, kind: Kind) -> str:
@@ -211,4 +212,6 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     texts = {"number": "its numbers", "statement": "its statements on F and P", "time": "its statements on time"}
     if (component := needed.component) is not None and component.kind == kind and needed.repetitions:
         return f"“{component.label}” has {component.n} repetitions and needs about {needed.repetitions}"
+    if component is not None and component.kind == kind:
+        return f"{texts[kind]} are undecided, and more repetitions would not decide them if the true effects equal ours"
     return f"{texts[kind]} are undecided at this number of repetitions"

@@ -40,7 +40,7 @@
       showTable(table, heads, rows);
 
       const [first, ...after] = methods, rivals = after.filter(({ method }) => may.includes(method)).map(named);
-      const saying = first && `On ${view.title} at r = ${r}, ${named(first)} has the best ${about.statistic} by ${about.label}: ${estimate(first.cell, about.form)}. `;
+      const saying = first && `On ${view.title} at r = ${r}, ${named(first)} has the best (${about.least ? "lowest" : "highest"}) ${about.statistic} of ${about.label}: ${estimate(first.cell, about.form)}. `;
       const rest = rivals.length ? `Not distinguishable from the best: ${rivals.join(", ")}.` : after.length ? "All others are shown to be worse." : "No other method was run.";
       document.getElementById("answers-sentence").textContent = first ? saying + rest : "No method was measured by this quantity at this r.";
       showPlot(document.getElementById("answers-plot"), () => ({
@@ -98,7 +98,7 @@
       showTable(table, ["dataset", "method", `F within ${fields.within.value} % from r`, "F ÷ F of all features there", "faster than all features", "time ÷ time of all features", "timings"], rows);
       const related = [...document.querySelectorAll("#claims-table tbody tr")].filter((row) => (row.dataset.methods ?? "").split(" ").includes(reducer));
       claims.replaceChildren(...related.map((row) => made("li", {}, row.cells[0].querySelector("a").cloneNode(true), ` ${row.cells[1].textContent} `, row.cells[2].firstElementChild.cloneNode(true))));
-      document.getElementById("method-count").textContent = related.length ? `${plural(related.length, "claim")} whose test reads its rows:` : "No claim's test reads its rows.";
+      document.getElementById("method-count").textContent = related.length ? `${plural(related.length, "claim")} tested with rows of this method:` : "No claim is tested with rows of this method.";
     };
     connect("by-method", form, ["method", "within", "scope"], offer, draw);
   })();

@@ -32,7 +32,7 @@
           .map((each) => ({ ...each, style: data.styles[each.label], y: each.y ?? [], count: each.count ?? [] }));
       }
       const view = chosenView(data, fields);
-      const [from, to] = [Number(fields.from.value || 0), Number(fields.to.value || Infinity)];
+      const [from, to] = [Number(fields.from.value || 0), Number(fields.to.value || Infinity)].sort((a, b) => a - b);
       return (view.lines[quantity] ?? []).map((line) => {
         const flat = view.flat.includes(line.method), label = view.methods[line.method];
         const kept = line.r.map((r, i) => i).filter((i) => flat || (line.r[i] >= from && line.r[i] <= to));

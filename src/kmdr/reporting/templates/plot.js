@@ -46,11 +46,18 @@
     return { at, log, low: log ? 10 ** start : start, high: log ? 10 ** end : end };
   };
 
+  const canvas = (width, height, ...parts) => svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height, "font-family": "system-ui, sans-serif", "font-size": 12 },
+    svg("rect", { width, height, fill: "#ffffff" }), ...parts);
+
   // Draw a plot into a box.
   //
   // spec.series: {label, style, x, y, low, high, text, step, flat} each; spec.x and spec.y: {label, scale, ticks}; y may be
   // `categories`, which are labels from top to bottom. With `legend`, names are drawn below, for a picture of its own.
   const plotted = (spec, width, legend = false) => {
+    if (!spec.series.length) {
+      const nothing = svg("text", { x: width / 2, y: 28, "text-anchor": "middle", fill: INK }, "Nothing to show.");
+      return { root: canvas(width, 48, nothing), points: [] };
+    }
     const categories = spec.categories, height = categories ? 60 + 24 * categories.length : width < 500 ? 320 : 420;
     const yValues = spec.series.flatMap((each) => [each.y, each.low, each.high].flat()).filter((value) => value !== null);
     const left = categories ? Math.min(width / 2, 16 + Math.max(...categories.map(widthOf))) : 62, right = width - 12, top = 10, bottom = height - 46;
@@ -70,7 +77,12 @@
       parts.push(text(label, { x: place, y: bottom + 18, "text-anchor": "middle" }));
       free = place + half + 8;
     }
-    parts.push(text(spec.x.label, { x: (left + right) / 2, y: height - 8, "text-anchor": "middle" }));
+    // The label of the axis stays inside, and is condensed if it is wider than the plot.
+    const half = Math.min(widthOf(spec.x.label) + 8, width) / 2;
+    parts.push(text(spec.x.label, {
+      x: Math.max(half, Math.min((left + right) / 2, width - half)), y: height - 8, "text-anchor": "middle",
+      textLength: 2 * half === width ? width - 8 : undefined, lengthAdjust: "spacingAndGlyphs",
+    }));
     if (categories) {
       categories.forEach((label, i) => parts.push(text(label, { x: left - 8, y: y.at(i) + 4, "text-anchor": "end" })));
     } else {
@@ -111,9 +123,7 @@
       }
       full = line + 14;
     }
-    const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${full}`, width, height: full, "font-family": "system-ui, sans-serif", "font-size": 12 },
-      svg("rect", { width, height: full, fill: "#ffffff" }), ...parts);
-    return { root, points };
+    return { root: canvas(width, full, ...parts), points };
   };
 
   // Show a plot in a box, as wide as the box, and the text of the point that is nearest to the pointer.

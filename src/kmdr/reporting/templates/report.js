@@ -17,7 +17,14 @@
   const views = all(".view");
   const menu = document.getElementById("menu");
   const links = all("#menu-links a");
-  const target = () => document.getElementById(decodeURIComponent(location.hash.slice(1).split("?")[0]));
+  const question = document.title;
+  const target = () => {
+    try {
+      return document.getElementById(decodeURIComponent(location.hash.slice(1).split("?")[0]));
+    } catch {
+      return null; // an address may be anything, e.g. "#%"
+    }
+  };
   let shown;
   const show = () => {
     const place = target();
@@ -31,12 +38,32 @@
     for (let each = place?.querySelector(":scope > details") ?? place; each; each = each.parentElement) {
       if (each.localName === "details") each.open = true;
     }
-    if (place && place !== view) place.scrollIntoView();
+    if (history.state?.y !== undefined) scrollTo(0, history.state.y);
+    else if (place && place !== view) place.scrollIntoView();
     else if (shown && shown !== view) scrollTo(0, 0);
-    if (shown && shown !== view) document.title = `kmdr: ${view.querySelector("h1").textContent}`;
+    document.title = view === views[0] ? question : `kmdr: ${view.getAttribute("aria-label")}`;
     shown = view;
     toggleMenu(false);
   };
+  // Go to an address of this page. The place that is left is kept, so that the way back leads to it; the address of the
+  // present place shows it once more, e.g. opens its details again.
+  const leave = (hash) => {
+    history.replaceState(hash === location.hash ? null : { y: scrollY }, "");
+    if (hash === location.hash) show();
+  };
+  const go = (hash) => {
+    leave(hash);
+    location.hash = hash;
+  };
+  document.addEventListener("click", ({ target }) => {
+    const link = target.closest?.("a[href^='#']");
+    if (link) leave(link.hash);
+  });
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    document.getElementById("content").focus();
+  });
   // On a narrow screen the links are a menu.
   const menuButton = button("Menu", () => toggleMenu(menuButton.getAttribute("aria-expanded") !== "true"));
   const toggleMenu = (open) => {
@@ -47,18 +74,18 @@
   menuButton.setAttribute("aria-controls", "menu-links");
   menu.querySelector(".brand").after(menuButton);
   menu.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") toggleMenu(false);
+    if (event.key !== "Escape" || !menu.classList.contains("open")) return;
+    toggleMenu(false);
+    menuButton.focus();
   });
   addEventListener("hashchange", show);
   show();
 
   // Commands name the folder of this page, if it is on a disk.
-  if (location.protocol === "file:") {
-    const path = decodeURIComponent(location.pathname).split("/").slice(0, -2).join("/");
-    const folder = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
-    for (const code of all(".command code")) {
-      code.textContent = code.textContent.replace(/kmdr study=\S+/g, `$& out=${folder}`).replaceAll("results/runs", folder);
-    }
+  const folder = resultsFolder();
+  for (const code of folder ? all(".command code") : []) {
+    code.textContent = code.textContent
+      .replace(/kmdr study=\S+/g, (study) => `${study} out=${folder}`).replaceAll("results/runs", () => folder);
   }
 
   // Search: each word must begin a word of the entry. What is typed last may be half a word. Case, accents, hyphens and
@@ -66,7 +93,7 @@
   const search = document.getElementById("search");
   const hits = document.getElementById("hits");
   let index;
-  const SHOWN = 12;
+  const SHOWN = 12, LONGEST = 200;
   const plain = (text) => text.toLowerCase().normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\p{L}\p{N}]+/gu, " ").trim();
   // The words of a text, and each two neighbours as one word: "COIL 20" is found by "coil20".
   const wordsOf = (text) => {
@@ -107,8 +134,11 @@
         return { kind, text, address, words, key: ` ${words.join(" ")}` };
       });
     const noise = new Set(["the", "a", "of", "on", "at", "by", "is", "r", "in", "does", "do", "which", "work", "works", "because", "claims", "why"]);
-    const r = /\br\s*=?\s*(\d+)/i.exec(search.value);
-    const words = plain(search.value).split(" ").filter((word) => word && !noise.has(word) && word !== r?.[1]);
+    const query = search.value.slice(0, LONGEST);
+    const r = /\br\s*=?\s*(\d+)/i.exec(query);
+    const typed = [...new Set(plain(query).split(" ").filter(Boolean))];
+    const telling = typed.filter((word) => !noise.has(word) && word !== r?.[1]);
+    const words = telling.length ? telling : typed;
     // A word counts if it matches, or makes a word that matches together with its neighbour.
     const forms = words.map((word, i) => [word, ...(i ? [words[i - 1] + word] : []), ...(i + 1 < words.length ? [word + words[i + 1]] : [])]);
     const score = (entry) => forms.reduce((sum, some) => sum + Math.max(...some.map((form) => match(form, entry))), 0);
@@ -120,33 +150,47 @@
       const option = document.createElement("li");
       option.id = `hit-${i}`;
       option.role = "option";
-      const choices = kind === "dataset" ? (r ? `&r=${r[1]}` : "") + (/accura/i.test(search.value) ? "&by=accuracy" : "") : "";
+      const choices = kind === "dataset" ? (r ? `&r=${r[1]}` : "") + (/accura/i.test(query) ? "&by=accuracy" : "") : "";
       option.dataset.address = address + choices;
       const small = Object.assign(document.createElement("small"), { textContent: kind });
       option.append(small, ` ${text}`);
-      option.addEventListener("click", () => { location.hash = option.dataset.address; });
+      option.addEventListener("click", () => follow(option));
       return option;
     }));
-    if (words.length && !found.length) {
+    const isEmpty = !query.trim();
+    if (!isEmpty && !found.length) {
       const none = Object.assign(document.createElement("li"), { role: "option", textContent: "Nothing found." });
       none.setAttribute("aria-disabled", true);
       hits.append(none);
     }
-    hits.hidden = !words.length;
-    search.setAttribute("aria-expanded", !hits.hidden);
+    list(!isEmpty);
     choose(found.length ? hits.firstElementChild : undefined);
-    status.textContent = words.length ? `${found.length} found` : "";
+    status.textContent = isEmpty ? "" : `${found.length} found${found.length > SHOWN ? `, the first ${SHOWN} are listed` : ""}`;
+  };
+  const list = (open) => {
+    hits.hidden = !open;
+    search.setAttribute("aria-expanded", open);
+    if (!open) search.removeAttribute("aria-activedescendant");
+  };
+  const follow = (option) => {
+    list(false);
+    go(option.dataset.address);
   };
   search.closest("search").hidden = false;
   search.addEventListener("input", find);
+  search.addEventListener("focus", () => { if (hits.hidden) find(); });
+  search.addEventListener("blur", () => list(false));
+  hits.addEventListener("mousedown", (event) => event.preventDefault()); // else the box loses the focus, and the hits close
   search.addEventListener("keydown", (event) => {
+    if (event.isComposing) return; // keys of an input method choose characters
+    if (hits.hidden && search.value && ["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) return find();
     const current = hits.querySelector("[aria-selected=true]");
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       const next = event.key === "ArrowDown" ? current?.nextElementSibling : current?.previousElementSibling;
       if (next) choose(next);
     } else if (event.key === "Enter" && current) {
-      location.hash = current.dataset.address;
+      follow(current);
     } else if (event.key === "Escape") {
       search.value = "";
       find();
@@ -195,8 +239,11 @@
   const restore = () => {
     if (location.hash.startsWith(PREFIX)) {
       const state = new URLSearchParams(location.hash.slice(PREFIX.length));
-      for (const name of ["paper", "verdict", "text"]) form.elements[name].value = state.get(name) ?? "";
-      document.getElementById("claims").scrollIntoView();
+      for (const name of ["paper", "verdict", "text"]) {
+        const field = form.elements[name];
+        field.value = state.get(name) ?? "";
+        if (field.selectedIndex === -1) field.value = "";
+      }
     }
     filter();
   };
@@ -243,12 +290,14 @@
   for (const part of all("main :is(h1, h2)[id], main article[id] > :is(h2, h3), main tr[id] > th")) {
     const id = part.id || part.parentElement.id;
     const anchor = Object.assign(document.createElement("a"), { className: "anchor", href: `#${id}`, textContent: "#" });
-    anchor.setAttribute("aria-label", `Address of ${part.textContent.trim()}`);
-    part.append(anchor);
+    const note = part.querySelector(":scope > small"), name = part.cloneNode(true);
+    name.querySelector(":scope > small")?.remove();
+    anchor.setAttribute("aria-label", `Address of ${name.textContent.trim()}`);
+    part.insertBefore(anchor, note);
   }
 
   // Copy a command; if the clipboard is not accessible, select it instead.
-  for (const command of all(".command")) {
+  for (const [i, command] of all(".command").entries()) {
     const code = command.querySelector("code");
     const copy = button("Copy", async () => {
       try {
@@ -261,9 +310,16 @@
       setTimeout(() => { copy.textContent = "Copy"; }, 2000);
     });
     copy.className = "copy";
-    copy.setAttribute("aria-label", `Copy: ${code.textContent}`);
+    copy.id = `copy-${i}`;
+    code.id ||= `command-${i}`;
+    copy.setAttribute("aria-labelledby", `${copy.id} ${code.id}`);
     code.after(copy);
   }
+
+  // Figures load when they come into sight, and the others when the page has nothing else to do: unseen ones are printed too.
+  addEventListener("load", () => (window.requestIdleCallback ?? setTimeout)(() => {
+    for (const image of document.images) image.loading = "eager";
+  }));
 
   // Open all details that are not marked as bulk before printing.
   let opened = [];

@@ -6,9 +6,7 @@
 
   for (const part of document.querySelectorAll(".with-script")) part.hidden = false;
   for (const part of document.querySelectorAll(".without-script")) part.hidden = true;
-  // The folder of results, for commands: that of this page if it is on a disk.
-  const path = decodeURIComponent(location.pathname).split("/").slice(0, -2).join("/");
-  const folder = location.protocol !== "file:" ? "FOLDER" : /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+  const folder = resultsFolder() || "FOLDER";
 
   let loading;
   const load = () => loading ??= (async () => {
@@ -26,7 +24,7 @@
       : size >= 10 ** (digits - 1) ? value.toFixed(0)
       : size && size < 1e-6 ? value.toExponential(digits - 1)
       : value.toPrecision(digits);
-    return text.replaceAll("-", "−");
+    return text.replace(/^-(?=[0.]+$)/, "").replaceAll("-", "−"); // zero has no sign
   };
   const interval = (low, high, form) => (low === null ? "" : `[${number(low, form)}, ${number(high, form)}]`);
   // Pad the texts of a column, so that their decimal points are aligned when they are flush right.
@@ -86,18 +84,33 @@
     else body(rows);
   };
 
+  // Choose a value of a list and return whether it is offered; if not, choose the nearest number, or change nothing.
+  const choose = (field, value) => {
+    const offered = [...field.options].map((option) => option.value);
+    if (offered.includes(value)) field.value = value;
+    else if (Number(value) > 0 && offered.some(Number)) {
+      const far = (other) => (Number(other) ? Math.abs(Math.log(other / value)) : Infinity);
+      field.value = offered.reduce((best, other) => (far(other) < far(best) ? other : best));
+    }
+    return offered.includes(value);
+  };
+
   // Keep a form and the address in agreement: "#id?name=value&…" brings back the same view. `offer` fills the lists, each
   // according to the choices before it; `draw` shows the result.
   const connect = (id, form, names, offer, draw) => {
     const prefix = `#${id}?`, fields = form.elements;
+    const note = made("p", { className: "banner", hidden: true, role: "status" });
+    form.before(note);
     const show = async (choices) => {
-      const data = await load();
+      const data = await load(), refused = [];
       for (const name of choices ? names : []) {
         offer(data);
-        if (choices.has(name)) fields[name].value = choices.get(name);
+        if (choices.has(name) && !fields[name].disabled && !choose(fields[name], choices.get(name))) refused.push(`${name} = ${choices.get(name)}`);
         if (fields[name].selectedIndex === -1) fields[name].selectedIndex = 0;
       }
       offer(data);
+      note.hidden = !refused.length;
+      note.textContent = `The address asks for ${refused.join(", ")}, which this report does not have here.`;
       draw(data, choices);
       form.dataset.ready = "yes";
     };

@@ -7,6 +7,8 @@
     const style = { color: "#0072b2", dash: "", path: "M0 -.5A.5 .5 0 1 1 0 .5A.5 .5 0 1 1 0 -.5Z", filled: true };
     // Losses are shown in percent.
     const FORMS = { loss: [100, ".2f", " (%)"], accuracy: [1, ".3f", ""], time: [1, ".3g", ""] };
+    // The places of the quantities in a line of a dataset: method, its r, r ÷ k, repetitions, and each with its interval.
+    const COLUMNS = { loss: 4, accuracy: 7, time: 10 };
     const wordsOf = (place) => (place[0] === "r" ? `r = ${place.slice(1)} k` : `time ≤ ${100 * Number(place.slice(1))} %`);
     const chosen = (atlas) => {
       const name = fields.data.value.slice(SCOPE.length);
@@ -22,12 +24,15 @@
       const { lines, rankings } = chosen(atlas);
       const forms = lines ? Object.keys(lines) : distinct(rankings.map((each) => each.form));
       fill(fields.form, forms.map((name) => [name, name]));
-      fill(fields.by, Object.entries(atlas.quantities).map(([name, { label }]) => [name, label]));
-      const ofForm = lines?.[fields.form.value] ?? [];
+      // Only what was measured is offered.
+      const ofForm = lines?.[fields.form.value] ?? rankings?.filter((each) => each.form === fields.form.value) ?? [];
+      const having = (name) => ofForm.filter((each) => (lines ? each[COLUMNS[name]] !== null : each.quantity === name && each.lines.length));
+      fill(fields.by, Object.entries(atlas.quantities).filter(([name]) => having(name).length).map(([name, { label }]) => [name, label]));
+      const measured = having(fields.by.value);
       const places = lines
-        ? [...distinct(ofForm.map((line) => line[2]).filter(Boolean)).sort((a, b) => a - b).map((multiple) => `r${multiple}`),
-          ...(ofForm.some((line) => line[10] !== null) && fields.by.value !== "time" ? atlas.budgets.map((budget) => `t${budget}`) : [])]
-        : distinct(rankings.filter((each) => each.form === fields.form.value && each.quantity === fields.by.value).map((each) => each.at));
+        ? [...distinct(measured.map((line) => line[2]).filter(Boolean)).sort((a, b) => a - b).map((multiple) => `r${multiple}`),
+          ...atlas.budgets.filter((budget) => fields.by.value !== "time" && measured.some((line) => line[10] !== null && line[10] <= budget)).map((budget) => `t${budget}`)]
+        : distinct(measured.map((each) => each.at));
       const first = !fields.at.value;
       fill(fields.at, places.map((place) => [place, wordsOf(place)]));
       if (first && places.includes("r20")) fields.at.value = "r20";
@@ -51,7 +56,7 @@
       const scaled = (value) => (value === null ? null : factor * value);
       let methods, saying;
       if (lines) {
-        const column = { loss: 4, accuracy: 7, time: 10 }[by];
+        const column = COLUMNS[by];
         methods = linesAt(lines[fields.form.value] ?? [], place).filter((line) => line[column] !== null).map((line) => ({
           label: line[0], cell: { centre: scaled(line[column]), low: by === "time" ? null : scaled(line[column + 1]), high: by === "time" ? null : scaled(line[column + 2]), n: line[3] },
           extra: { value: line[1], text: String(line[1]) },
@@ -66,8 +71,8 @@
         }));
         const leaders = ranking?.leaders ?? [];
         const equal = ranking?.p === null ? "There are too few data for a test." : "Equality of all methods is not rejected.";
-        saying = !ranking ? "No method was measured so."
-          : `${plural(ranking.methods, "method")} on ${plural(ranking.sources, "source")} of data. ` + (leaders.length > 1 ? `Not distinguished from the best average rank: ${leaders.join("; ")}.` : leaders.length ? `${leaders[0]} is better than every other.` : equal);
+        saying = !ranking ? "No method was measured under this condition."
+          : `${plural(ranking.methods, "method")} on ${plural(ranking.sources, "source")} of data. ` + (leaders.length > 1 ? `Not shown to be worse than the best average rank: ${leaders.join("; ")}.` : leaders.length ? `${leaders[0]} is better than every other.` : equal);
       }
       const heads = ["rank", "method", `${label}${unit} [95 % interval]`, lines ? "repetitions" : "sources", lines ? "r" : "average rank", "by"];
       delete table.dataset.sort;
