@@ -12,7 +12,7 @@ import pandas as pd
 from kmdr.analysis.rows import median_interval
 from kmdr.atlas.advice import MOST_REGRET, SPEEDUP, Goal, Validation, evidence, percent, validate
 from kmdr.atlas.design import design
-from kmdr.atlas.effects import REFERENCE, SAME_SOURCE
+from kmdr.atlas.effects import REFERENCE
 from kmdr.atlas.evidence import rules
 from kmdr.atlas.figures import critical_differences, trade_off
 from kmdr.atlas.ranking import (
@@ -153,7 +153,6 @@ def medians(effects: pd.DataFrame, quantity: str, condition: Condition, form: st
     """
     lines = chosen_lines(effects[effects["form"] == form], condition)
     lines = lines[np.isfinite(lines[quantity])]
-    lines = lines.assign(source=lines["dataset"].replace(dict(SAME_SOURCE)))
     by_source = lines.groupby(["method", "source", "dataset"])[quantity].mean().groupby(["method", "source"]).mean()
     table = {str(method): median_interval(values.to_numpy()) for method, values in by_source.groupby("method")}
     return pd.DataFrame.from_dict(table, orient="index", columns=["median", "low", "high", "count"])
