@@ -66,6 +66,17 @@ def test_a_profile_counts_problems_within_a_factor_of_the_best(rng, ascending):
     assert sum(shares) == pytest.approx(1)  # without ties one method is the best on each
 
 
+def test_with_gaps_a_method_is_not_within_any_factor_where_it_has_no_value(rng):
+    table = values(rng)
+    table.loc[0, "c"] = np.nan
+    table.loc[1, "c"] = np.inf
+    found = profiles(table, with_gaps=True)
+    assert found.groupby("method")["share"].max().to_dict() == {"a": 1.0, "b": 1.0, "c": pytest.approx(7 / 9)}
+    assert np.isfinite(found["factor"]).all()
+    rest = profiles(table.loc[2:], with_gaps=True)
+    assert rest.equals(profiles(table))
+
+
 def test_infinite_values_are_ranked_last_and_tied(rng):
     table = pd.DataFrame([[1.0, np.inf, np.inf, -3.0]], columns=list("abcd"))
     assert rank_methods(table).iloc[0].tolist() == [2, 3.5, 3.5, 1]

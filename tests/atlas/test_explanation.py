@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression
 from atlas_rows import METHODS
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import COLUMNS, effects
-from kmdr.atlas.explanation import CHOICE, explain, family_losses, family_of
+from kmdr.atlas.explanation import CHOICE, explain, family_losses, family_of, sentence_of
 from kmdr.figures.style import KNOWN
 
 
@@ -41,6 +41,7 @@ def test_a_trait_that_decides_explains_and_no_other_does():
     assert set(explaining["traits"]) <= {"decay", "all traits"}
     line = found[(found["traits"] == "decay") & (found["target"] == target)].iloc[0]
     assert 0.5 < line["low"] < line["gain"] < line["high"] < 1
+    assert "decay for sampled features" in sentence_of(found)
     choice = found[found["target"] == CHOICE].iloc[0]
     assert choice["error"] < choice["error_mean"]
 
@@ -49,6 +50,7 @@ def test_a_trait_that_decides_explains_and_no_other_does():
 def test_where_chance_decides_nothing_explains():
     found = explain(*made(np.random.default_rng(0)))
     assert not found["explains"].any()
+    assert "No trait predicts" in sentence_of(found)
 
 
 @pytest.mark.slow
@@ -85,6 +87,7 @@ def test_few_sources_are_stated(rng):
     table, traits = made(rng, 7)
     found = explain(table, traits)
     assert found.empty
+    assert "too few" in sentence_of(found)
     assert explain(table.query("method == 'svd'"), traits).empty
     assert explain(effects(pd.DataFrame()), traits).empty
 

@@ -22,10 +22,11 @@ from kmdr.atlas.ranking import (
     largest_block,
     outcomes_table,
     pareto_over_datasets,
+    performance_profiles,
     rank,
     rankings,
     ranks_table,
-    tabulate,
+    values_of,
 )
 
 AT_5K = Condition(multiple=5.0)
@@ -208,19 +209,19 @@ def test_datasets_of_one_source_are_one_block(table):
     other = table[table["dataset"] == "coil20"].assign(dataset="coil20_128x128", d=16384)
     other = other.assign(loss=other["loss"] * 3)
     both = pd.concat([table, other])
-    one, two = tabulate(chosen_lines(table, AT_5K), "loss", "raw"), tabulate(chosen_lines(both, AT_5K), "loss", "raw")
+    one, two = values_of(table, "loss", AT_5K, "raw"), values_of(both, "loss", AT_5K, "raw")
     assert len(two) == len(one) == 8
     assert_frame_equal(two.drop("coil20"), one.drop("coil20"))
     assert_frame_equal(two.loc[["coil20"]], one.loc[["coil20"]] * 2)
 
 
 def test_forms_are_averaged_within_a_dataset_and_are_not_blocks_of_their_own(table):
-    both = tabulate(chosen_lines(table, AT_5K), "loss", ALL_FORMS)
-    parts = [tabulate(chosen_lines(table, AT_5K), "loss", form) for form in ("raw", "unit rows")]
+    both = values_of(table, "loss", AT_5K, ALL_FORMS)
+    parts = [values_of(table, "loss", AT_5K, form) for form in ("raw", "unit rows")]
     assert_frame_equal(both, sum(parts) / 2, check_names=False)
     assert len(both) == table["dataset"].nunique()
     without = table[~((table["form"] == "unit rows") & (table["method"] == "svd") & (table["dataset"] == "usps"))]
-    missing = tabulate(chosen_lines(without, AT_5K), "loss", ALL_FORMS)
+    missing = values_of(without, "loss", AT_5K, ALL_FORMS)
     assert missing.isna().sum().sum() == 1
     assert math.isnan(missing.loc["usps", "svd"])
 
@@ -228,10 +229,10 @@ def test_forms_are_averaged_within_a_dataset_and_are_not_blocks_of_their_own(tab
 def test_methods_with_one_r_take_part_where_it_is_small_enough(table):
     one = table.query("method == 'svd' and multiple == 1").assign(method="svd k", multiple=np.nan)
     both = pd.concat([table, one])
-    assert "svd k" in tabulate(chosen_lines(both, AT_5K), "loss")
-    assert "svd k" in tabulate(chosen_lines(both, Condition(1.0)), "loss")
-    assert "svd k" not in tabulate(chosen_lines(both, Condition(0.5)), "loss")
-    assert "none" in tabulate(chosen_lines(both, Condition(0.5)), "loss")
+    assert "svd k" in values_of(both, "loss", AT_5K)
+    assert "svd k" in values_of(both, "loss", Condition(1.0))
+    assert "svd k" not in values_of(both, "loss", Condition(0.5))
+    assert "none" in values_of(both, "loss", Condition(0.5))
 
 
 def test_within_a_time_each_method_has_its_r_of_least_objective(table):
@@ -278,6 +279,17 @@ def test_the_tables_of_all_rankings_agree(table):
     assert all(leaders[tuple(line[key])] == set(line["leaders"].split("; ")) for _, line in tests.iterrows())
     assert ranks_table([]).empty
     assert outcomes_table([]).empty
+
+
+def test_a_profile_ends_below_1_for_a_method_that_cannot_run_everywhere(table):
+    gap = table[~((table["method"] == "svd") & table["dataset"].isin(["nips", "tdt2"]))]
+    found = performance_profiles(gap, "loss", AT_5K, "raw")
+    assert found.groupby("method")["share"].max().to_dict() == {
+        name: 1.0 if name != "svd" else 0.75 for name in METHODS
+    }
+    assert found[found["method"] == "none"]["share"].tolist() == [1.0]
+    with pytest.raises(ValueError, match="accuracy"):
+        performance_profiles(gap, "accuracy", AT_5K)
 
 
 def test_the_front_is_that_of_all_pairs(rng):

@@ -10,12 +10,13 @@ from pandas.testing import assert_frame_equal
 
 from atlas_rows import atlas_rows
 from kmdr.atlas.effects import effects
-from kmdr.atlas.figures import critical_differences, trade_off
+from kmdr.atlas.figures import critical_differences, profile_curves, trade_off
 from kmdr.atlas.ranking import (
     Block,
     Condition,
     compare_methods,
     pareto_over_datasets,
+    performance_profiles,
     rank,
 )
 from kmdr.atlas.tables import csv_bytes, tables_of, write
@@ -64,6 +65,7 @@ def test_numbers_are_written_with_eight_digits():
 
 def drawings(table):
     yield critical_differences(rank(table, "loss", AT_5K))
+    yield profile_curves(performance_profiles(table, "loss", AT_5K), "loss", str(AT_5K))
     yield trade_off(pareto_over_datasets(table, "raw"), "raw")
 
 
@@ -107,6 +109,8 @@ def test_bars_span_what_is_not_distinguished(rng):
     assert "a is better than every other" in note(critical_differences(best))
 
 
-def test_a_front_shows_its_numbers(table):
+def test_a_profile_and_a_front_show_their_numbers(table):
+    profiles = performance_profiles(table, "loss", AT_5K)
+    assert_frame_equal(profile_curves(profiles, "loss", "r = 5 k").numbers[profiles.columns], profiles)
     points = pareto_over_datasets(table, "raw")
     assert_frame_equal(trade_off(points).numbers[points.columns], points)

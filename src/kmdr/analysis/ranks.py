@@ -74,7 +74,7 @@ def mean_ranks(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     return pd.DataFrame.from_dict(lines, orient="index").sort_values("mean", kind="stable")
 
 
-def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
+def profiles(values: pd.DataFrame, ascending: bool = True, with_gaps: bool = False) -> pd.DataFrame:
     """Return the performance profile of each method: the share of problems on which it is within a factor of the best.
 
     Parameters
@@ -83,6 +83,9 @@ def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
         Positive; one row per problem, one column per method. Problems on which a method has no value are omitted.
     ascending : bool
         Whether the smallest value is the best.
+    with_gaps : bool
+        Keep problems with a value of some methods: the others are not within any factor there, so that their shares
+        end below 1.
 
     Returns
     -------
@@ -94,15 +97,16 @@ def profiles(values: pd.DataFrame, ascending: bool = True) -> pd.DataFrame:
     ----------
     Dolan, Moré, Benchmarking optimization software with performance profiles, Mathematical Programming 91, 2002.
     """
-    whole = values[(values.gt(0) & values.lt(np.inf)).all(axis=1)]
+    known = values.gt(0) & values.lt(np.inf)
+    whole = values.where(known)[known.any(axis=1) if with_gaps else known.all(axis=1)]
     lines = []
     if len(whole) and whole.shape[1] > 1:
         best = whole.min(axis=1) if ascending else whole.max(axis=1)
         factors = whole.div(best, axis=0) if ascending else whole.rdiv(best, axis=0)
         factors = factors.mask(is_rounding(factors - 1), 1.0)
         for method in factors:
-            ordered = np.sort(factors[method].to_numpy())
-            for factor in np.unique(np.r_[1.0, ordered]):
+            ordered = np.sort(factors[method].to_numpy())  # NaN last
+            for factor in np.unique(np.r_[1.0, ordered[np.isfinite(ordered)]]):
                 within = int(np.searchsorted(ordered, factor, side="right"))
                 interval = binomtest(within, len(ordered)).proportion_ci(method="wilson")
                 lines.append((method, float(factor), within / len(ordered), interval.low, interval.high))

@@ -25,6 +25,7 @@ from kmdr.analysis.statistics import LEVEL, holm
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import DATA, SAME_SOURCE
 from kmdr.atlas.ranking import Condition, chosen_lines
+from kmdr.base.text import format_number, minus_signs
 
 Floats = NDArray[np.float64]
 Names = NDArray[Any]
@@ -170,3 +171,55 @@ def _choice(losses: pd.DataFrame, X: Floats, sources: Names) -> dict[str, float]
     best, lines = y.min(axis=1), np.arange(len(y))
     regrets = [_errors(y[lines, values.argmin(axis=1)], best, sources) for values in (predicted, means)]
     return _compared(*regrets)
+
+
+def sentence_of(explained: pd.DataFrame) -> str:
+    """Return in words what the traits explain, or that they explain nothing."""
+    if explained.empty:
+        return "There are too few sources of data to ask which traits explain the losses."
+    choice = explained[explained["target"] == CHOICE].iloc[0]
+    first = (
+        f"On {int(choice['sources'])} sources of data, each held out in turn, choosing a family of methods by the traits "
+        f"of the data loses {_share(choice['error'])} of F against the best family, and always choosing the family that "
+        f"is best on average {_share(choice['error_mean'])}."
+    )
+    single = explained[explained["target"] != CHOICE].sort_values(["p", "gain"], ascending=[True, False], kind="stable")
+    significant = single[single["explains"]]
+    shown = significant if len(significant) else single.head(1)
+    named = "; ".join(
+        f"{line['traits']} for {line['target']} ({_gain(line)} less error, adjusted p = {line['p']:.2g})"
+        for _, line in shown.iterrows()
+    )
+    better = f"the difference between two families better than its mean does ({len(explained)} tests, Holm-adjusted)"
+    if len(significant):
+        return f"{first} These predict {better}: {named}."
+    return f"{first} No trait is shown to predict {better}; the closest is {named}."
+
+
+def summary_of(explained: pd.DataFrame) -> pd.DataFrame:
+    """Return what a page shows: for each target all traits together and the best single one, and the choice."""
+    single = explained[explained["traits"] != ALL_TRAITS].sort_values(["p", "gain"], ascending=[True, False])
+    both = pd.concat([explained[explained["traits"] == ALL_TRAITS], single.drop_duplicates("target")])
+    order = {target: number for number, target in enumerate(explained["target"].unique())}
+    both = both.sort_values("target", key=lambda targets: targets.map(order), kind="stable")
+    return pd.DataFrame(
+        {
+            "predicted": both["target"],
+            "from": both["traits"],
+            "sources": both["sources"],
+            "mean error": both["error"].map(_share),
+            "of the mean": both["error_mean"].map(_share),
+            "less error [95 % interval]": [_gain(line) for _, line in both.iterrows()],
+            "adjusted p": both["p"],
+        }
+    ).reset_index(drop=True)
+
+
+def _share(value: float) -> str:
+    return f"{format_number(100 * value, '.2g')} %"
+
+
+def _gain(line: "pd.Series[Any]") -> str:
+    """Return how much smaller an error is than that of the mean, with its interval."""
+    gain, low, high = (minus_signs(format_number(100 * line[name], ".0f")) for name in ("gain", "low", "high"))
+    return f"{gain} % [{low}, {high}]"

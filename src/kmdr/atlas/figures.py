@@ -1,4 +1,4 @@
-"""Figures of the atlas: critical differences, and fronts of time against loss.
+"""Figures of the atlas: critical differences, performance profiles, and fronts of time against loss.
 
 Each is a `Drawing` with the numbers that it shows; `kmdr.figures.canvas.figure_files` turns it into files.
 """
@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from kmdr.atlas.design import method_names
 from kmdr.atlas.effects import REFERENCE
+from kmdr.atlas.explanation import FAMILIES, family_of
 from kmdr.atlas.ranking import ALL_FORMS, Ranking
 from kmdr.figures.canvas import Drawing, canvas, finish
 from kmdr.figures.style import KNOWN, PRINT, TEXT_WIDTH, Style, method_styles, print_style
@@ -90,6 +91,49 @@ def _lines(ranking: Ranking) -> str:
     """Return what the lines of a figure of ranks are; empty if it has none."""
     drawn = ranking.ranks["low"].notna().any()
     return " Lines are 95 % intervals of average ranks over datasets." if drawn else ""
+
+
+def profile_curves(profiles: pd.DataFrame, quantity: str, condition: str, most: float | None = None) -> Drawing:
+    """Draw performance profiles, one panel per family of methods: the shares of sources within a factor of the best.
+
+    K-means on all features is in each panel, and all other methods in the background.
+
+    Parameters
+    ----------
+    profiles : DataFrame
+        From `kmdr.atlas.ranking.performance_profiles`.
+    most : float, optional
+        The largest factor shown; by default the one within which nine tenths of all values are.
+    """
+    styles = styles_of(list(dict.fromkeys(profiles["method"])))
+    limit = max(most or float(np.quantile(profiles["factor"], 0.9)), 1.0 + 1e-6)
+    steps = {}
+    for name in styles:
+        some = profiles[profiles["method"] == name]
+        steps[name] = (
+            np.r_[some["factor"], max(limit, some["factor"].max())],
+            np.r_[some["share"], some["share"].iloc[-1]],
+        )
+    families = {name: family_of(name) or "others" for name in styles if name != REFERENCE}
+    panels = [family for family in (*dict.fromkeys(FAMILIES.values()), "others") if family in families.values()]
+    with print_style():
+        fig, axes = canvas(len(panels), 1.7, TEXT_WIDTH)
+        for ax, family in zip(axes, panels, strict=True):
+            for name, style in styles.items():
+                if families.get(name, family) == family:
+                    ax.step(*steps[name], where="post", color=style.color, linestyle=style.linestyle, label=style.label)
+                else:
+                    ax.step(*steps[name], where="post", color=_GREY, linewidth=0.4, alpha=0.4, zorder=0)
+            ax.set_xlim(1, limit)
+            ax.set_ylim(0, 1.02)
+            ax.set_title(family)
+            ax.set_xticks(np.linspace(1, limit, 3), [f"{factor:.3g}" for factor in np.linspace(1, limit, 3)])
+        axes[0].set_ylabel("share of sources")
+        axes[len(axes) // 2].set_xlabel(f"factor of the best {LABELS[quantity]}, {condition}")
+        note = "A method that cannot run on a dataset of a source is not within any factor there."
+        labels = profiles["method"].map({name: style.label for name, style in styles.items()})
+        numbers = profiles.assign(quantity=quantity, condition=condition, label=labels)
+        return Drawing(finish(fig, [note], legend_columns=5), [numbers])
 
 
 def trade_off(points: pd.DataFrame, title: str = ALL_FORMS) -> Drawing:

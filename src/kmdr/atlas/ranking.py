@@ -29,7 +29,7 @@ import pandas as pd
 from scipy.stats import f as fisher
 from scipy.stats import friedmanchisquare, studentized_range
 
-from kmdr.analysis.ranks import mean_ranks, rank_methods
+from kmdr.analysis.ranks import mean_ranks, profiles, rank_methods
 from kmdr.analysis.rows import mean_interval
 from kmdr.analysis.statistics import LEVEL
 from kmdr.atlas.design import design
@@ -153,11 +153,16 @@ def chosen_lines(effects: pd.DataFrame, condition: Condition) -> pd.DataFrame:
     return pd.concat([fast, others.drop(columns="_merge").assign(r=np.nan, **known)], ignore_index=True)
 
 
-def tabulate(lines: pd.DataFrame, quantity: str, form: str = ALL_FORMS, columns: str = "method") -> pd.DataFrame:
-    """Return a quantity of some lines: one row per source of data, one column per method, NaN where there is none.
+def values_of(effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS) -> pd.DataFrame:
+    """Return a quantity under a condition: one row per source of data, one column per method, NaN where there is none.
 
     It is the mean over the datasets of the source and their forms; a method that lacks one of these has none.
     """
+    return _tabulate(chosen_lines(effects, condition), quantity, form)
+
+
+def _tabulate(lines: pd.DataFrame, quantity: str, form: str, columns: str = "method") -> pd.DataFrame:
+    """Return a quantity of some lines as `values_of` does."""
     lines = lines if form == ALL_FORMS else lines[lines["form"] == form]
     table = lines.pivot(index=["source", *DATA], columns=columns, values=quantity)
     table = table.dropna(how="all").dropna(axis=1, how="all")
@@ -261,7 +266,7 @@ def sources_of(effects: pd.DataFrame) -> set[str]:
 
 
 def _ranked(lines: pd.DataFrame, quantity: str, condition: Condition, form: str, sources: set[str]) -> Ranking | None:
-    values = tabulate(lines, quantity, form)
+    values = _tabulate(lines, quantity, form)
     if not np.isfinite(values).any(axis=None):  # as when no method is fast enough
         return None
     block = largest_block(values)
@@ -352,7 +357,21 @@ def ranks_table(several: Iterable[Ranking]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-# -- trade-offs --------------------------------------------------------------------------------------------------------
+# -- profiles and trade-offs -----------------------------------------------------------------------------------------
+
+
+def performance_profiles(
+    effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS
+) -> pd.DataFrame:
+    """Return the share of datasets on which each method's F, or time, is within a factor of the best (Dolan–Moré).
+
+    A method without a value on a dataset is not within any factor there. Columns as of
+    `kmdr.analysis.ranks.profiles`.
+    """
+    if quantity not in ("loss", "time"):
+        raise ValueError(f"{quantity!r} has no performance profile; choose 'loss' or 'time'")
+    values = values_of(effects, quantity, condition, form)
+    return profiles(values + 1.0 if quantity == "loss" else values, with_gaps=True)
 
 
 def is_on_front(time: "pd.Series[float]", loss: "pd.Series[float]") -> "pd.Series[bool]":
@@ -389,7 +408,7 @@ def pareto_over_datasets(effects: pd.DataFrame, form: str = ALL_FORMS) -> pd.Dat
     labels = {pair: f"{number:06d}" for number, pair in enumerate(sorted(set(pairs)))}
     points = points.assign(key=[labels[pair] for pair in pairs])
     columns = ["method", "multiple", "datasets", *(f"{n}{e}" for n in ("time", "loss") for e in ("", "_low", "_high"))]
-    tables = {name: tabulate(points, name, form, "key") for name in ("time", "loss")}
+    tables = {name: _tabulate(points, name, form, "key") for name in ("time", "loss")}
     if tables["time"].empty:
         return pd.DataFrame(columns=[*columns, "front"])
     block = largest_block(tables["time"]).values

@@ -14,13 +14,15 @@ from kmdr.atlas.advice import MOST_REGRET, SPEEDUP, Goal, Validation, evidence, 
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import REFERENCE
 from kmdr.atlas.evidence import rules
-from kmdr.atlas.figures import critical_differences, trade_off
+from kmdr.atlas.explanation import explain, sentence_of, summary_of
+from kmdr.atlas.figures import critical_differences, profile_curves, trade_off
 from kmdr.atlas.ranking import (
     ASCENDING,
     Condition,
     Ranking,
     chosen_lines,
     pareto_over_datasets,
+    performance_profiles,
     rank,
     sources_of,
     usable,
@@ -48,6 +50,7 @@ QUANTITIES: Mapping[str, str] = {
 }
 _SHORT = {"loss": "F", "accuracy": "P", "time": "time"}
 _MOST_LEADERS = 6
+_NEAR, _SHOWN_FACTOR = 1.05, 1.1  # factors of the best F: in words, and the largest in the figure
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,15 @@ def atlas_section(
     scopes = {ALL: effects, **domains}
     several = {name: list(_rankings(part)) for name, part in scopes.items()}
     validations = _validations(effects, traits)
+    explained = pd.DataFrame() if traits is None else explain(effects, traits)
     pieces = {"Rankings": [_ranking_piece(name, part, several[name], by) for name, part in scopes.items()]}
     pieces["Figures"] = list(_figures(effects, several[ALL], formats))
     if validations:
         pieces["How good is the advice?"] = [_advice_piece(validations)]
+    if len(explained):
+        pieces["Do traits of the data explain which method is better?"] = [_explanation_piece(explained)]
     return AtlasSection(
-        tuple(_summary(effects, several, validations)),
+        (*_summary(effects, several, validations), *([sentence_of(explained)] if len(explained) else [])),
         {title: some for title, some in pieces.items() if some},
         {
             "by": {_label(name): text for name, text in by.items()},
@@ -214,6 +220,16 @@ def _figures(effects: pd.DataFrame, several: Sequence[Ranking], formats: Sequenc
         files = figure_files(critical_differences(ranking), Path("figures/atlas_ranks"), formats)
         alt = f"Average ranks of methods, the best first: {_listed(ranking.ranks.index)}."
         yield Piece(f"Average ranks by F at {ranking.condition}", files, alt=alt)
+    at_20k = Condition(multiple=20.0)
+    profiles = performance_profiles(effects, "loss", at_20k, _FORM)
+    if len(profiles):
+        files = figure_files(
+            profile_curves(profiles, "loss", str(at_20k), _SHOWN_FACTOR), Path("figures/atlas_profiles"), formats
+        )
+        shares = profiles[profiles["factor"] <= _NEAR].groupby("method")["share"].max().sort_values(ascending=False)
+        near = _listed(f"{name} {100 * share:.0f} %" for name, share in shares.items())
+        alt = f"Share of the sources on which F of a method is at most {_NEAR:g} times the best one: {near}."
+        yield Piece(f"Performance profiles by F at {at_20k}", files, alt=alt)
     points = pareto_over_datasets(effects, _FORM)
     if len(points):
         files = figure_files(trade_off(points, _FORM), Path("figures/atlas_trade_off"), formats)
@@ -221,6 +237,18 @@ def _figures(effects: pd.DataFrame, several: Sequence[Ranking], formats: Sequenc
         names = [p["method"] if math.isnan(p["multiple"]) else f"{p['method']} at {p['multiple']:g} k" for p in front]
         alt = f"Time against loss of F. No other method is better in both than: {_listed(names)}."
         yield Piece("Time against F", files, alt=alt)
+
+
+def _explanation_piece(explained: pd.DataFrame) -> Piece:
+    note = (
+        "Predicted: F of a family of methods (median) over that of all features minus the same of random projections, at "
+        "r = 20 k; from all traits by ridge regression, from one by least squares. Errors are means over sources, each held "
+        "out in turn; “of the mean” is the error of always predicting the mean of the others, for the choice of a "
+        "family that of always choosing the one that is best on average. Intervals are from bootstrap samples of sources; "
+        f"p is Holm-adjusted over {len(explained)} tests. Of the single traits, the one with the smallest p is shown."
+    )
+    table = Table(summary_of(explained), {"sources": "d", "adjusted p": ".2g"}, note)
+    return Piece("Losses predicted from traits", table_files(table, Path("tables/atlas_traits")), table)
 
 
 def _listed(names: Iterable[object]) -> str:
