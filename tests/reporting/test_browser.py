@@ -193,6 +193,13 @@ def test_the_search_finds_a_paper_by_its_name_authors_title_and_venue(session, e
     session.console()
 
 
+def test_the_search_for_an_r_alone_finds_the_datasets_at_it(session, explored_page):
+    session.emulate()
+    session.open(explored_page)
+    assert hits_of(session, "r = 30")[:2] == ["#answers?dataset=synth&r=30", "#answers?dataset=usps&r=30"]
+    session.console()
+
+
 def test_the_numbers_of_a_figure_are_made_when_they_are_opened(browser, report):
     figure = next(made for made in report.items if made.item.kind == "figure" and len(made.numbers))
     opened = f"document.querySelector('[data-table=\"{figure.item.id}\"]')"
