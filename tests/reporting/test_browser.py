@@ -184,6 +184,22 @@ def test_exact_hits_come_before_misspelt_ones_and_short_words_are_exact(session,
     session.console()
 
 
+def test_the_search_finds_a_paper_by_its_name_authors_title_and_venue(session, explored_page):
+    """It found only the words of its short title."""
+    session.emulate()
+    session.open(explored_page)
+    for words in ("bzmd15", "title of bzmd15", "venue 2015", "signs"):
+        assert hits_of(session, words)[0] == "#paper-bzmd15", words
+    session.console()
+
+
+def test_the_search_for_an_r_alone_finds_the_datasets_at_it(session, explored_page):
+    session.emulate()
+    session.open(explored_page)
+    assert hits_of(session, "r = 30")[:2] == ["#answers?dataset=synth&r=30", "#answers?dataset=usps&r=30"]
+    session.console()
+
+
 def test_the_numbers_of_a_figure_are_made_when_they_are_opened(browser, report):
     figure = next(made for made in report.items if made.item.kind == "figure" and len(made.numbers))
     opened = f"document.querySelector('[data-table=\"{figure.item.id}\"]')"

@@ -34,8 +34,14 @@ def entries(report: Report, views: Sequence[tuple[str, str]]) -> list[Entry]:
     def words(studies: Sequence[str]) -> str:
         return " ".join(dict.fromkeys(dataset_label(name) for study in studies for name in datasets.get(study, ())))
 
+    described = {
+        f"paper-{paper.name}": f"{paper.name} {paper.authors} {paper.title} {paper.venue}" for paper in report.papers
+    }
     every = [
-        *(Entry("paper" if id_.startswith("paper-") else "view", title, f"#{id_}") for id_, title in views),
+        *(
+            Entry("paper" if id_ in described else "view", title, f"#{id_}", described.get(id_, ""))
+            for id_, title in views
+        ),
         *_choices(report),
         *(_claim(verdict, words(verdict.claim.studies)) for verdict in report.verdicts),
         *(_item(made, words(made.item.studies)) for made in report.items),

@@ -138,7 +138,7 @@
     const r = /\br\s*=?\s*(\d+)/i.exec(query);
     const typed = [...new Set(plain(query).split(" ").filter(Boolean))];
     const telling = typed.filter((word) => !noise.has(word) && word !== r?.[1]);
-    const words = telling.length ? telling : typed;
+    const words = telling.length ? telling : r ? ["dataset"] : typed; // an r alone asks for all datasets at it
     // A word counts if it matches, or makes a word that matches together with its neighbour.
     const forms = words.map((word, i) => [word, ...(i ? [words[i - 1] + word] : []), ...(i + 1 < words.length ? [word + words[i + 1]] : [])]);
     const score = (entry) => forms.reduce((sum, some) => sum + Math.max(...some.map((form) => match(form, entry))), 0);
