@@ -110,13 +110,13 @@ def test_the_figures_of_the_answer_follow_from_the_rows(rows):
     assert sorted(images.index) == ["coil20", "orl_64x64", "pie", "usps"]
     F, P = images["F"], images["P"]
     text = " ".join(README.split()).replace("−", "-")
-    assert f"100 random projections give {F.min():.3f} to {F.max():.3f} times the objective F" in text
-    assert f"change the accuracy P by {P.min():+.3f} to {P.max():+.3f}," in text
+    assert f"random projection to 100 dimensions gives {F.min():.3f} to {F.max():.3f} times the objective F" in text
+    assert f"changes the accuracy P by {P.min():+.3f} to {P.max():+.3f}," in text
     shares = 100 * images["time"]
-    assert f"take {shares.min():.0f} to {shares.max():.0f} % of the time" in text
+    assert f"takes {shares.min():.0f} to {shares.max():.0f} % of the time" in text
     nips = rows[(rows["study"] == "lf20_nips") & rows["reducer"].isin(["random_sign", "leverage_approx"])]
     typical = nips[nips["r"] == 60].groupby("reducer")["accuracy"].mean()
-    assert f"60 random projections give {typical['random_sign']:.2f} in P in a typical run" in text
+    assert f"random projection to 60 dimensions gives P = {typical['random_sign']:.2f} in a typical run" in text
     assert f"60 words sampled by approximate leverage scores give {typical['leverage_approx']:.2f}" in text
 
 
