@@ -179,9 +179,9 @@ def sentence_of(explained: pd.DataFrame) -> str:
         return "There are too few sources of data to ask which traits explain the losses."
     choice = explained[explained["target"] == CHOICE].iloc[0]
     first = (
-        f"On {int(choice['sources'])} sources of data, each held out in turn, choosing a family of methods by the traits "
-        f"of the data loses {_share(choice['error'])} of F against the best family, and always choosing the family that "
-        f"is best on average {_share(choice['error_mean'])}."
+        f"On {int(choice['sources'])} sources of data, each held out in turn, choosing a family of methods by the "
+        f"traits of the data loses {_share(choice['error'])} of F against the best family, and always choosing the "
+        f"family that is best on average {_share(choice['error_mean'])}."
     )
     single = explained[explained["target"] != CHOICE].sort_values(["p", "gain"], ascending=[True, False], kind="stable")
     significant = single[single["explains"]]

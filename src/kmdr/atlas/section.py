@@ -241,11 +241,11 @@ def _figures(effects: pd.DataFrame, several: Sequence[Ranking], formats: Sequenc
 
 def _explanation_piece(explained: pd.DataFrame) -> Piece:
     note = (
-        "Predicted: F of a family of methods (median) over that of all features minus the same of random projections, at "
-        "r = 20 k; from all traits by ridge regression, from one by least squares. Errors are means over sources, each held "
-        "out in turn; “of the mean” is the error of always predicting the mean of the others, for the choice of a "
-        "family that of always choosing the one that is best on average. Intervals are from bootstrap samples of sources; "
-        f"p is Holm-adjusted over {len(explained)} tests. Of the single traits, the one with the smallest p is shown."
+        "Predicted: F of a family of methods (median) over that of all features minus the same of random projections, "
+        "at r = 20 k; from all traits by ridge regression, from one by least squares. Errors are means over sources, "
+        "each held out in turn; “of the mean” is the error of always predicting the mean of the others, for the choice "
+        "of a family that of always choosing the one that is best on average. Intervals are from bootstrap samples of "
+        f"sources; p is Holm-adjusted over {len(explained)} tests. Of single traits, that of the smallest p is shown."
     )
     table = Table(summary_of(explained), {"sources": "d", "adjusted p": ".2g"}, note)
     return Piece("Losses predicted from traits", table_files(table, Path("tables/atlas_traits")), table)
