@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from atlas_rows import atlas_rows
 from kmdr import reducers
 from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, run_key, sizes
 from kmdr.atlas.effects import QUANTITIES, effects
-from kmdr.atlas.run import _config, _rounds, cells, wide_lines
+from kmdr.atlas.run import _config, _rounds, cells, wide_lines, with_method
+from kmdr.base.errors import UserError
 from kmdr.base.paths import CHECKOUT
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import registry
@@ -124,3 +126,20 @@ def test_lines_are_wide_by_any_quantity_or_with_a_single_pair(rng):
     }
     assert 0 < len(expected) < len(lines)
     assert wide_lines(lines.sample(frac=1, random_state=1), widths) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("svd, rank k", "svd, rank k"), ("leverage_approx", "approx. leverage"), ("package.Theirs", "Theirs")],
+)
+def test_one_method_is_run_next_to_all_features_by_the_same_design(name, label):
+    plan = with_method(design(), name)
+    assert list(plan.methods) == [ALL_FEATURES, label]
+    every = {(c.dataset, c.form, c.r_grid) for c in cells(design(), ["usps", "coil20"]) if c.method == ALL_FEATURES}
+    assert {(c.dataset, c.form, c.r_grid) for c in cells(plan, ["usps", "coil20"]) if c.method == ALL_FEATURES} == every
+    assert {c.method for c in cells(plan, ["usps", "coil20"])} == {ALL_FEATURES, label}
+
+
+def test_a_method_that_nobody_has_is_refused():
+    with pytest.raises(UserError, match="no reducer is named 'nobody'"):
+        with_method(design(), "nobody")

@@ -9,7 +9,7 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 from atlas_rows import METHODS, atlas_rows
-from kmdr.atlas.effects import COLUMNS, domain_of, effects, names_of
+from kmdr.atlas.effects import COLUMNS, domain_of, effects, names_of, third_party_effects
 
 
 @pytest.fixture(scope="module")
@@ -206,3 +206,26 @@ def test_other_options_of_a_dataset_are_other_data(rows):
     table = effects(pd.concat([rows, other]))
     assert set(table["form"]) == {"raw", "unit rows", '{"d":500}'}
     assert_frame_equal(table[table["form"].isin(["raw", "unit rows"])].reset_index(drop=True), effects(rows))
+
+
+def test_third_party_methods_are_compared_on_their_rows_with_the_same_data_and_settings():
+    atlas = atlas_rows(datasets=("usps", "colon"))
+    theirs = atlas_rows(datasets=("usps", "colon"), methods=("none", "variance", "svd"))
+    theirs["reducer"] = theirs["reducer"].astype(str).replace({"variance": "package.Theirs"})
+    lines = third_party_effects(theirs, atlas)
+    assert set(lines["method"]) == {"Theirs"}  # kmdr's methods are not taken from strangers
+    expected = effects(atlas).query("method == 'variance'").reset_index(drop=True)
+    assert_frame_equal(lines.drop(columns="method"), expected.drop(columns="method"))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("n_init", 1), ("data_sha256", "0" * 64), ("k", 3), ("kmeans", '{"online":true}'), ("options", '{"rows":"unit"}')],
+)
+def test_rows_of_an_easier_task_do_not_count(column, value):
+    atlas = atlas_rows(datasets=("usps",))
+    theirs = atlas_rows(datasets=("usps",), methods=("none", "variance"))
+    theirs["reducer"] = theirs["reducer"].astype(str).replace({"variance": "package.Theirs"})
+    assert len(third_party_effects(theirs, atlas))
+    assert third_party_effects(theirs.assign(**{column: value}), atlas).empty
+    assert third_party_effects(theirs.head(0), atlas).empty

@@ -6,7 +6,9 @@ import os
 import shutil
 
 import pytest
+from pandas.testing import assert_frame_equal
 
+from atlas_rows import atlas_rows
 from kmdr.base.errors import UserError
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash
@@ -14,16 +16,18 @@ from kmdr.cli.arguments import COMMANDS
 from kmdr.cli.jobs import run_jobs
 from kmdr.harness import verify as verifying
 from kmdr.harness.jobs import compose
+from kmdr.reporting.contents import fingerprint, read_contents
 from kmdr.results.check import faults
 from kmdr.results.checksums import checked_content, with_json_checksum
 from kmdr.results.compare import platform_of
 from kmdr.results.paths import COMPRESSED_TABLE
 from kmdr.results.rows import csv_content
 from kmdr.results.table import all_rows, write_compressed
-from kmdr.submissions import submissions
+from kmdr.submissions import Submission, submissions
 from kmdr.submissions.accept import accept, find
 from kmdr.submissions.card import CARD, derived, read_files
 from kmdr.submissions.pack import submit
+from rows import HASH, write_rows
 
 SYNTH = ("dataset=synth", "dataset.n=60", "dataset.d=12", "dataset.k=3", "dataset.side=2", "kmeans.n_init=2",
          "r_grid=[2,4]", "repeats=2", "timing_repeats=0", "runner=sequential")  # fmt: skip
@@ -433,3 +437,30 @@ def test_the_commands_pack_and_check_and_say_what_they_did(results, tmp_path, mo
     assert (accepted_one.status, accepted_one.licence, accepted_one.reason) == ("verified", "CC0-1.0", "")
     with pytest.raises(UserError, match="not a folder"):
         COMMANDS["accept"](["other"])
+
+
+@pytest.mark.parametrize("status", ["verified", "as reported"])
+def test_a_report_shows_accepted_methods_of_the_atlas_with_author_and_status(tmp_path, monkeypatch, status):
+    """The page stated that it does, and nothing called `submissions`."""
+    reference, place = tmp_path / "reference", tmp_path / "submitted" / "theirs"
+    reference.mkdir()
+    place.mkdir(parents=True)
+    write_rows(reference, atlas_rows(datasets=("usps", "colon")), machine=HASH)
+    theirs = atlas_rows(datasets=("usps", "colon"), methods=("none", "variance"))
+    write_rows(
+        place,
+        theirs.assign(reducer=theirs["reducer"].astype(str).replace({"variance": "package.Theirs"})),
+        machine=HASH,
+    )
+    alone = read_contents(reference).atlas
+    before = fingerprint(reference)
+    assert alone.provenance == {}
+    listed = Submission(place, "theirs", "Theirs", "A. Person", "CC-BY-4.0", status, "", len(theirs))
+    monkeypatch.setattr("kmdr.reporting.contents.submissions", lambda folder: [listed] * (folder == place.parent))
+    shown = read_contents(reference).atlas
+    name = "Theirs" if status == "verified" else "Theirs (as reported)"
+    assert shown.provenance == {name: f"A. Person: {status}"}
+    is_theirs = shown.effects["method"] == name
+    assert is_theirs.any()
+    assert_frame_equal(shown.effects[~is_theirs].reset_index(drop=True), alone.effects)
+    assert fingerprint(reference) != before

@@ -189,13 +189,14 @@ def run_key(reducer: str, params: str, engine: str, arguments: Mapping[str, Any]
 @cache
 def method_names() -> Mapping[tuple[str, str], str]:
     """Return the name of each method by the `run_key` of its rows."""
-    plan, names = design(), {}
-    for name, method in plan.methods.items():
-        reducer, params = named(method.config)
-        kmeans = {**plan.kmeans, **method.kmeans}
-        key = run_key(reducer, canonical(recorded(reducer, params)), kmeans["engine"], kmeans.get("args", {}))
-        names[key] = name
-    return names
+    return {key_of(method): name for name, method in design().methods.items()}
+
+
+def key_of(method: Method) -> tuple[str, str]:
+    """Return the `run_key` of a method's rows."""
+    reducer, params = named(method.config)
+    kmeans = {**design().kmeans, **method.kmeans}
+    return run_key(reducer, canonical(recorded(reducer, params)), kmeans["engine"], kmeans.get("args", {}))
 
 
 @cache

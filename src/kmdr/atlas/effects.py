@@ -147,6 +147,39 @@ def effects(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = 
     return lines[COLUMNS].sort_values(KEY, kind="stable", ignore_index=True)
 
 
+def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame:
+    """Return the effects of the methods in some rows that the atlas does not have.
+
+    They are compared with k-means on all features of the same rows, so that times are of one machine. Rows count if
+    k-means has the settings, and the data the content, that rows of the atlas have: an easier task would be an unfair
+    comparison. Engines of a third party have settings of their own.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of a run that the atlas's design was used for, e.g. with ``kmdr atlas --method``.
+    atlas : DataFrame
+        Rows of the atlas.
+    """
+    if rows.empty:
+        return pd.DataFrame(columns=COLUMNS)
+    full = atlas[(atlas["reducer"] == ALL_FEATURES) & _is_kmdr(atlas)]
+    data, settings = ["dataset", "options", "data_sha256", "k"], ["start", "n_init", "max_iter", "kmeans"]
+    fair = np.where(_is_kmdr(rows), _is_among(rows, full, [*data, *settings]), _is_among(rows, full, data))
+    lines = effects(rows[fair])
+    return lines[~lines["method"].isin([*method_names().values()])].reset_index(drop=True)
+
+
+def _is_kmdr(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    return np.asarray(rows["engine"].astype(object).fillna("").isin(["", "kmdr"]))  # older rows do not name it
+
+
+def _is_among(rows: pd.DataFrame, others: pd.DataFrame, columns: list[str]) -> NDArray[np.bool_]:
+    """Return which rows have the same values in some columns as one of the other rows."""
+    keys, known = (pd.MultiIndex.from_frame(some[columns].astype(str)) for some in (rows, others))
+    return np.asarray(keys.isin(known))
+
+
 def _prepared(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None) -> pd.DataFrame:
     """Return rows with the columns ``method``, ``form`` and ``domain``, one per trial and whether it was serial."""
     rows = with_engines(rows.reset_index(drop=True))

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,8 +11,8 @@ import pandas as pd
 from kmdr import datasets, reducers
 from kmdr.analysis.results import Results
 from kmdr.atlas import tables
-from kmdr.atlas.design import ALL_FEATURES, STUDY, TIMES, Design, Form, Method, Rule, design, sizes
-from kmdr.atlas.effects import KEY, effects
+from kmdr.atlas.design import ALL_FEATURES, STUDY, TIMES, Design, Form, Method, Rule, design, key_of, sizes
+from kmdr.atlas.effects import KEY, effects, names_of
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
@@ -139,7 +139,27 @@ def _rounds(rule: Rule) -> Iterator[int]:
     yield rule.most
 
 
-def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = ()) -> int:
+def with_method(plan: Design, name: str) -> Design:
+    """Return a design with one method, next to k-means on all features.
+
+    Parameters
+    ----------
+    name : str
+        A method of the atlas, a reducer, or the import path of a class.
+
+    Raises
+    ------
+    UserError
+        If there is no such reducer.
+    """
+    outside = Method("outside", {"path": name})
+    method = plan.methods.get(name) or (outside if "." in name else Method(name))
+    key = key_of(method)
+    label = names_of(pd.DataFrame([key], columns=["reducer", "params"]))[key]
+    return replace(plan, methods={ALL_FEATURES: plan.methods[ALL_FEATURES], label: method})
+
+
+def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), method: str | None = None) -> int:
     """Run the atlas into a folder; return the exit status.
 
     With a budget, a thinned atlas: the methods that all forms of the data have, at three r, on the data as they are.
@@ -151,8 +171,10 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = ()) -> in
         Seconds of wall time.
     chosen : sequence of str
         Datasets, if not all of the collection.
+    method : str, optional
+        The only method, see `with_method`.
     """
-    plan, start = design(), time.time()
+    plan, start = design() if method is None else with_method(design(), method), time.time()
     thin = budget is not None
     names = available([name for name in plan.datasets if not chosen or name in chosen])
     if not names:

@@ -102,8 +102,10 @@ def atlas_section(
     domains = {str(name): part for name, part in effects.groupby("domain") if name and len(sources_of(part)) > 1}
     scopes = {ALL: effects, **domains}
     several = {name: list(_rankings(part)) for name, part in scopes.items()}
-    validations = _validations(effects, traits)
-    explained = pd.DataFrame() if traits is None else explain(effects, traits)
+    # Advice is given, and explained, with kmdr's methods alone.
+    ours = effects[~effects["method"].isin([*(provenance or {})])]
+    validations = _validations(ours, traits)
+    explained = pd.DataFrame() if traits is None else explain(ours, traits)
     pieces = {"Rankings": [_ranking_piece(name, part, several[name], by) for name, part in scopes.items()]}
     pieces["Figures"] = list(_figures(effects, several[ALL], formats))
     if validations:

@@ -289,11 +289,13 @@ COMMANDS = {
             "kmdr.cli.commands:multiverse", (_PAPERS, _BUDGET, _out(f"{RESULTS}/multiverse")),
         ),
         Command(
-            "atlas", "Run every method on the datasets of the atlas, at r in multiples of k.",
+            "atlas", "Run every method, or one, on the datasets of the atlas, at r in multiples of k.",
             "kmdr.cli.commands:atlas",
             (
                 _argument("datasets", nargs="*", metavar="DATASET", help="name of a dataset; all by default"),
                 _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, of a thinned atlas"),
+                _argument("--method", metavar="NAME",
+                          help="one method instead of all: a reducer, or the import path of a class"),
                 _out(f"{RESULTS}/atlas"),
             ),
         ),

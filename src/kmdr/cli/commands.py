@@ -84,8 +84,8 @@ def multiverse(papers: Sequence[str], out: Path, budget: str | None = None) -> i
     return status
 
 
-def atlas(datasets: Sequence[str], out: Path, budget: str | None = None) -> int:
-    """Run every method on the datasets of the atlas, at r in multiples of k."""
+def atlas(datasets: Sequence[str], out: Path, budget: str | None = None, method: str | None = None) -> int:
+    """Run every method, or one, on the datasets of the atlas, at r in multiples of k."""
     from kmdr.atlas.design import design
     from kmdr.atlas.run import run_atlas
     from kmdr.harness.plan import parse_duration
@@ -93,7 +93,7 @@ def atlas(datasets: Sequence[str], out: Path, budget: str | None = None) -> int:
     for name in datasets:
         if name not in design().datasets:
             raise unknown("dataset of the atlas", name, design().datasets)
-    return run_atlas(out, None if budget is None else parse_duration(budget), datasets)
+    return run_atlas(out, None if budget is None else parse_duration(budget), datasets, method)
 
 
 def _run_multiverses(papers: Collection[str], out: Path, budget: float | None = None, seed: int | None = None) -> int:

@@ -1,7 +1,7 @@
 """Everything that a report is made from, read from a folder of results once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import pandas as pd
 
 from kmdr.analysis.results import Results
 from kmdr.atlas.design import STUDY as ATLAS
-from kmdr.atlas.effects import effects
+from kmdr.atlas.effects import KEY, effects, third_party_effects
 from kmdr.atlas.evidence import TRAITS_FACT, atlas_folder, select_atlas, with_forms
 from kmdr.base.errors import UserError
 from kmdr.base.private_paths import without_folders
@@ -26,7 +26,8 @@ from kmdr.results.frame import to_categories
 from kmdr.results.json_files import Settled, environments_of, plan_of, read_or_note, universes_of
 from kmdr.results.paths import ASKED, MISSING, PLAN, UNIVERSES, multiverse_folder
 from kmdr.results.stream import open_table
-from kmdr.results.table import rows_file
+from kmdr.results.table import rows_file, table_digest
+from kmdr.submissions import SUBMITTED, UNCHECKED, submissions
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,13 @@ class AtlasRun:
         From `kmdr.atlas.effects.effects`.
     traits : DataFrame or None
         Of its data, by ``dataset`` and ``form``; None if the folder has none.
+    provenance : mapping of str to str
+        By submitted method: who submitted it, and how its rows were checked.
     """
 
     effects: pd.DataFrame
     traits: pd.DataFrame | None
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,34 @@ def _atlas_run(folder: Path, results: Results, notes: list[str]) -> AtlasRun | N
     if ATLAS not in results.studies:
         return None
     traits = results.fact(TRAITS_FACT) if TRAITS_FACT in results.facts else None
-    return AtlasRun(effects(select_atlas(results.every_row)), None if traits is None else with_forms(traits))
+    rows = select_atlas(results.every_row)
+    lines, provenance = _with_submitted(effects(rows), rows, folder, notes)
+    return AtlasRun(lines, None if traits is None else with_forms(traits), provenance)
+
+
+def _with_submitted(
+    lines: pd.DataFrame, rows: pd.DataFrame, folder: Path, notes: list[str]
+) -> tuple[pd.DataFrame, Mapping[str, str]]:
+    """Return effects, with submissions next to a folder of results, and who submitted which method.
+
+    Methods whose rows nobody could recompute say so in their names, because sentences name the leaders.
+    """
+    several: list[pd.DataFrame] = [lines]
+    provenance: dict[str, str] = {}
+    for submission in submissions(folder.parent / SUBMITTED):
+        try:
+            submitted = third_party_effects(select_atlas(Results.from_folder(submission.folder).every_row), rows)
+        except UserError as error:
+            notes.append(without_folders(str(error)))
+            continue
+        names = {}
+        for name in submitted["method"].unique():
+            label = name if submission.status != UNCHECKED else f"{name} ({UNCHECKED})"
+            names[name] = label if label not in {*lines["method"], *provenance} else f"{label} ({submission.name})"
+        several.append(submitted.replace({"method": names}))
+        provenance |= dict.fromkeys(names.values(), f"{submission.author}: {submission.status}")
+    table = pd.concat([some for some in several if len(some)] or [lines], ignore_index=True)
+    return table.sort_values(KEY, kind="stable", ignore_index=True), provenance
 
 
 def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
@@ -157,6 +188,9 @@ def fingerprint(folder: Path) -> bytes:
     atlas = atlas_folder(folder)
     if atlas != folder:
         inputs += [f"{atlas.name}/{name}" for name in (rows_file(atlas).name, ASKED, f"facts/{TRAITS_FACT}.csv")]
+    for submission in submissions(folder.parent / SUBMITTED):
+        digest.update("\0".join(map(str, submission)).encode())
+        digest.update(table_digest(rows_file(submission.folder)).encode())
     for name in inputs:
         try:
             with open_table(folder, name) as table:  # the same rows, compressed or not, give the same report

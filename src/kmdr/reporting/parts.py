@@ -127,7 +127,7 @@ def make_part(context: Context, part: Part) -> Product:
     if isinstance(part, MultiverseRun):
         return _make_multiverse(part, context)
     if isinstance(part, AtlasRun):
-        return atlas_section(part.effects, part.traits, context.formats)
+        return atlas_section(part.effects, part.traits, context.formats, part.provenance)
     if isinstance(part, Flip):
         return change(context.results, part)
     verdict = verdict_on(part, context.results, context.datasets)

@@ -10,7 +10,9 @@ from kmdr.results.folder import file_status, read_file
 from kmdr.results.paths import COMPRESSED_TABLE
 from kmdr.submissions.card import CARD, STATED, VERIFICATION, identity, stated_card
 
-STATUSES = ("verified", "consistent", "as reported")
+SUBMITTED = "submitted"  # name of the folder of submissions, next to other results
+UNCHECKED = "as reported"
+STATUSES = ("verified", "consistent", UNCHECKED)
 
 
 class Submission(NamedTuple):
