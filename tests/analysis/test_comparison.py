@@ -19,6 +19,7 @@ from kmdr import metrics
 from kmdr.analysis.comparison import compare_folders, compared, with_ratio
 from kmdr.analysis.ranks import mean_ranks, profiles
 from kmdr.analysis.statistics import LEVEL, above, below, equal, ratio_above
+from kmdr.base.text import minus_signs
 from kmdr.claims.repetitions import repetitions_for
 from kmdr.cli import commands as cli
 from kmdr.figures.comparison import side_by_side_table, table_of
@@ -92,7 +93,9 @@ def test_a_difference_that_is_not_shown_has_its_effect_interval_and_the_repetiti
     one_sided = min(test.p_for, test.p_against)
     assert n == pytest.approx(repetitions_for(one_sided, 12, LEVEL / 2 / tests, 0.9), rel=0.05)
     shown = table_of(frame).frame.set_index(["dataset", "method"])
-    assert shown.loc[("near", "svd"), "Δ F/F_best"] == f"{test.effect:+.4f} [{test.low:+.4f}, {test.high:+.4f}]"
+    assert shown.loc[("near", "svd"), "Δ F/F_best"] == minus_signs(
+        f"{test.effect:+.4f} [{test.low:+.4f}, {test.high:+.4f}]"
+    )
     assert shown.loc[("near", "svd"), "n to show"] == f"{n:.0f}"
     assert shown.loc[("far", "svd"), "F/F_best"].startswith("↑")
     assert shown.loc[("far", "svd"), "n to show"] == ""
@@ -358,7 +361,7 @@ def test_seconds_are_shown_to_their_digits_without_an_exponent_of_ten(seconds):
     for form in (text, markdown, latex):
         page = form(table_of(frame))
         assert "e+" not in page
-    shown = table_of(frame).frame["seconds"]
+    shown = [value.replace("−", "-") for value in table_of(frame).frame["seconds"]]
     assert [float(value) for value in shown] == pytest.approx([seconds, 2 * seconds], rel=6e-3)
     if seconds >= 1000:
         assert [float(value) for value in shown] == pytest.approx([seconds, 2 * seconds], abs=0.51)

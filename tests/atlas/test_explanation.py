@@ -50,7 +50,7 @@ def test_a_trait_that_decides_explains_and_no_other_does():
 def test_where_chance_decides_nothing_explains():
     found = explain(*made(np.random.default_rng(0)))
     assert not found["explains"].any()
-    assert "No trait predicts" in sentence_of(found)
+    assert "No trait is shown to predict" in sentence_of(found)
 
 
 @pytest.mark.slow
