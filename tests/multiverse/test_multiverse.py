@@ -33,12 +33,14 @@ from kmdr.config.protocols import plain
 from kmdr.config.studies import studies as configured
 from kmdr.export.crate import _described_files
 from kmdr.harness.jobs import Job, compose
-from kmdr.multiverse import run as claims_multiverse
+from kmdr.multiverse import findings as claims_multiverse
+from kmdr.multiverse import plausibility as of_tables
 from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, settings_on_dataset, settled
 from kmdr.multiverse.factorial import design, shapley_shares
+from kmdr.multiverse.findings import Findings, find
 from kmdr.multiverse.laws import law_of_best, law_of_share
+from kmdr.multiverse.plausibility import cells, cross_validated, plausibility
 from kmdr.multiverse.power import power
-from kmdr.multiverse.run import Findings, cross_validated, find, plausibility
 from kmdr.multiverse.section import _holds, _options, _shares, explanation, multiverse_section
 from kmdr.reporting.build import build
 from kmdr.results import check, merge
@@ -214,7 +216,7 @@ def test_the_likelihood_finds_the_universe_that_made_the_table(rng):
 
 
 def test_the_true_universe_is_seldom_rejected_and_a_far_one_always(rng, monkeypatch):
-    monkeypatch.setattr(claims_multiverse, "_TABLES", 100)
+    monkeypatch.setattr(of_tables, "_TABLES", 100)
     laws, own = laws_of(rng, 0.0), np.random.default_rng(1)
     p = [
         plausibility(laws, CELLS, log_likelihoods([laws], table_of(laws_of(rng, 0.0), rng)).sum(), own)
@@ -226,13 +228,13 @@ def test_the_true_universe_is_seldom_rejected_and_a_far_one_always(rng, monkeypa
 
 
 def test_where_nothing_distinguishes_universes_the_one_picked_is_no_better_on_the_other_cells(rng):
-    cells = claims_multiverse.cells(CELLS)
-    assert cells == [[i, i + 1] for i in range(0, len(CELLS), 2)]
+    of_cells = cells(CELLS)
+    assert of_cells == [[i, i + 1] for i in range(0, len(CELLS), 2)]
     in_sample, out = [], []
     for _ in range(40):
         universes = [laws_of(rng, 0.0, runs=60) for _ in range(8)]
         logs = log_likelihoods(universes, table_of(laws_of(rng, 0.0), rng))
-        check = cross_validated(logs, cells)
+        check = cross_validated(logs, of_cells)
         assert check.splits == 70
         assert 0 < check.again < 1
         in_sample.append(logs.sum(axis=1).max() - logs.sum(axis=1).mean())
@@ -243,9 +245,7 @@ def test_where_nothing_distinguishes_universes_the_one_picked_is_no_better_on_th
 
 def test_where_one_universe_is_right_it_is_picked_again(rng):
     universes = [laws_of(rng, shift) for shift in (0.0, 0.05, 0.1)]
-    check = cross_validated(
-        log_likelihoods(universes, table_of(laws_of(rng, 0.05), rng)), claims_multiverse.cells(CELLS)
-    )
+    check = cross_validated(log_likelihoods(universes, table_of(laws_of(rng, 0.05), rng)), cells(CELLS))
     assert check.again == 1
     assert check.picked > check.any > check.paper
     assert cross_validated(np.zeros((3, 1)), [[0]]) is None

@@ -44,6 +44,12 @@ _LINE = [*_BLOCK, "method", "r"]
 _VALUES = ("objective", "accuracy", "ari", "nmi")
 
 
+def source_names(datasets: "pd.Series[str]") -> "pd.Series[str]":
+    """Return the name of the source of each dataset."""
+    known = {name: SAME_SOURCE.get(name, name) for name in datasets.unique()}
+    return datasets.map(known).astype(datasets.dtype)
+
+
 def names_of(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = None) -> dict[tuple[str, str], str]:
     """Return the name of each (reducer, params) of some rows, as `with_engines` returns them.
 

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kmdr.analysis.statistics import LEVEL, holm
 from kmdr.atlas.design import design
-from kmdr.atlas.effects import DATA, SAME_SOURCE
+from kmdr.atlas.effects import DATA, source_names
 from kmdr.atlas.ranking import Condition, chosen_lines
 from kmdr.base.text import format_number, minus_signs
 
@@ -92,7 +92,7 @@ def explain(effects: pd.DataFrame, traits: pd.DataFrame) -> pd.DataFrame:
     numbers = table.select_dtypes("number").astype(float)
     numbers = numbers.reindex(losses.index).dropna(axis=1, how="all").dropna()
     losses = losses.loc[numbers.index]
-    sources: Names = losses.index.get_level_values("dataset").to_series().replace(dict(SAME_SOURCE)).to_numpy()
+    sources: Names = source_names(losses.index.get_level_values("dataset").to_series()).to_numpy()
     if BASE not in losses or losses.shape[1] < 2 or len(set(sources)) < _FEWEST_SOURCES:
         return pd.DataFrame(columns=COLUMNS)
     domains = effects.drop_duplicates(DATA).set_index(DATA)["domain"].reindex(losses.index)

@@ -33,7 +33,7 @@ from kmdr.analysis.ranks import mean_ranks, profiles, rank_methods
 from kmdr.analysis.rows import mean_interval
 from kmdr.analysis.statistics import LEVEL
 from kmdr.atlas.design import design
-from kmdr.atlas.effects import DATA, REFERENCE, SAME_SOURCE
+from kmdr.atlas.effects import DATA, REFERENCE, source_names
 
 # Whether the smallest value is the best.
 ASCENDING = {"loss": True, "accuracy": False, "ari": False, "nmi": False, "time": True}
@@ -124,7 +124,7 @@ def usable(effects: pd.DataFrame) -> pd.DataFrame:
     """Return the lines with a loss, with ``time``, the seconds as a share of that of all features, and ``source``."""
     some: pd.DataFrame = effects[effects["loss"].notna()]
     time = some["seconds"] / some["seconds_none"].where(some["seconds_none"] > 0)
-    return some.assign(time=time, source=some["dataset"].replace(dict(SAME_SOURCE)))
+    return some.assign(time=time, source=source_names(some["dataset"]))
 
 
 def chosen_lines(effects: pd.DataFrame, condition: Condition) -> pd.DataFrame:
@@ -257,15 +257,18 @@ def rank(effects: pd.DataFrame, quantity: str, condition: Condition, form: str =
     form : str
         A form of the data, or `ALL_FORMS`.
     """
-    return _ranked(chosen_lines(effects, condition), quantity, condition, form, sources_of(effects))
+    return rank_lines(chosen_lines(effects, condition), quantity, condition, form, sources_of(effects))
 
 
 def sources_of(effects: pd.DataFrame) -> set[str]:
     """Return the sources of the data of some effects."""
-    return set(effects["dataset"].replace(dict(SAME_SOURCE)))
+    return set(source_names(effects["dataset"]))
 
 
-def _ranked(lines: pd.DataFrame, quantity: str, condition: Condition, form: str, sources: set[str]) -> Ranking | None:
+def rank_lines(
+    lines: pd.DataFrame, quantity: str, condition: Condition, form: str, sources: set[str]
+) -> Ranking | None:
+    """Return the same as `rank` of the lines that a condition chooses, from data of some sources."""
     values = _tabulate(lines, quantity, form)
     if not np.isfinite(values).any(axis=None):  # as when no method is fast enough
         return None
@@ -313,7 +316,7 @@ def rankings(effects: pd.DataFrame, quantities: Sequence[str] = ("loss", "accura
     for condition in conditions(effects):
         lines = chosen_lines(effects, condition)
         some = [name for name in quantities if name != "time" or math.isnan(condition.budget)]
-        several += [_ranked(lines, name, condition, form, sources) for form in forms for name in some]
+        several += [rank_lines(lines, name, condition, form, sources) for form in forms for name in some]
     return [ranking for ranking in several if ranking is not None]
 
 

@@ -23,7 +23,7 @@ from kmdr.atlas.ranking import (
     chosen_lines,
     pareto_over_datasets,
     performance_profiles,
-    rank,
+    rank_lines,
     sources_of,
     usable,
 )
@@ -101,7 +101,8 @@ def atlas_section(
     by = dict.fromkeys(design().methods, OURS) | dict(provenance or {})
     domains = {str(name): part for name, part in effects.groupby("domain") if name and len(sources_of(part)) > 1}
     scopes = {ALL: effects, **domains}
-    several = {name: list(_rankings(part)) for name, part in scopes.items()}
+    packed = {name: list(_rankings(part)) for name, part in scopes.items()}
+    several = {name: [ranking for ranking, _ in some] for name, some in packed.items()}
     # Advice is given, and explained, with kmdr's methods alone.
     ours = effects[~effects["method"].isin([*(provenance or {})])]
     validations = _validations(ours, traits)
@@ -118,7 +119,7 @@ def atlas_section(
         {
             "by": {_label(name): text for name, text in by.items()},
             "quantities": {name: {"label": QUANTITIES[name], "least": ASCENDING[name]} for name in _QUANTITIES},
-            "scopes": {name: [_packed(r, scopes[name]) for r in several[name]] for name in scopes},
+            "scopes": {name: [data for _, data in some] for name, some in packed.items()},
             "datasets": {dataset_label(str(n)): _lines(part) for n, part in effects.groupby("dataset", sort=True)},
             "multiples": sorted(effects["multiple"].dropna().unique().tolist()),
             "budgets": list(_BUDGETS),
@@ -136,15 +137,19 @@ def _conditions(effects: pd.DataFrame, quantity: str) -> Iterator[Condition]:
         yield from (Condition(budget=budget) for budget in _BUDGETS)
 
 
-def _rankings(effects: pd.DataFrame) -> Iterator[Ranking]:
-    """Yield the rankings of each form of some data, by each quantity, at each r and within each time."""
+def _rankings(effects: pd.DataFrame) -> Iterator[tuple[Ranking, dict[str, Any]]]:
+    """Yield the rankings of each form of some data, by each quantity, at each r and within each time.
+
+    Each comes with its data for the script.
+    """
     for form in [name for name in design().forms if name in set(effects["form"])]:
         part = effects[effects["form"] == form]
+        sources, lines = sources_of(part), {str(c): chosen_lines(part, c) for c in _conditions(part, "loss")}
         for quantity in _QUANTITIES:
             for condition in _conditions(part, quantity):
-                ranking = rank(part, quantity, condition, form)
+                ranking = rank_lines(lines[str(condition)], quantity, condition, form, sources)
                 if ranking is not None:
-                    yield ranking
+                    yield ranking, _packed(ranking, _medians(lines[str(condition)], quantity))
 
 
 def _find(several: Sequence[Ranking], quantity: str, condition: Condition, form: str = _FORM) -> Ranking | None:
@@ -159,7 +164,11 @@ def medians(effects: pd.DataFrame, quantity: str, condition: Condition, form: st
     interval is the exact one at 95 %; fewer than six sources have none. Within a time, only data on which a method is
     fast enough count.
     """
-    lines = chosen_lines(effects[effects["form"] == form], condition)
+    return _medians(chosen_lines(effects[effects["form"] == form], condition), quantity)
+
+
+def _medians(lines: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Return the same as `medians` of the lines that a condition chooses."""
     lines = lines[np.isfinite(lines[quantity])]
     by_source = lines.groupby(["method", "source", "dataset"])[quantity].mean().groupby(["method", "source"]).mean()
     table = {str(method): median_interval(values.to_numpy()) for method, values in by_source.groupby("method")}
@@ -407,9 +416,8 @@ def _label(name: object) -> str:
 # -- the data of the script ------------------------------------------------------------------------------------------
 
 
-def _packed(ranking: Ranking, effects: pd.DataFrame) -> dict[str, Any]:
+def _packed(ranking: Ranking, table: pd.DataFrame) -> dict[str, Any]:
     """Return a ranking: its methods, the best first, each with median, interval, average rank and number of sources."""
-    table = medians(effects, ranking.quantity, ranking.condition, ranking.form)
     ranked = [str(name) for name in ranking.ranks.index if name in table.index]
     others = [str(name) for name in table.sort_values("median", ascending=ASCENDING[ranking.quantity]).index]
     rows = dict(_iterate_lines(table))

@@ -48,6 +48,9 @@ _OF_METHOD, _OF_NUMBER, _OF_SHARE = ("runs", "best_of", "by_dataset"), ("r", "sh
 
 Settings = Mapping[str, Any]
 
+# Prefix of the study of a multiverse's rows; the rest is the name of the paper's study.
+STUDY = "multiverse_"
+
 
 @dataclass(frozen=True)
 class Multiverse:

@@ -20,8 +20,7 @@ from kmdr.harness.plan import (
     reference_rows,
     wall_seconds,
 )
-from kmdr.multiverse.choices import Multiverse, name_and_settings, settings_on_dataset, settled
-from kmdr.multiverse.run import STUDY
+from kmdr.multiverse.choices import STUDY, Multiverse, name_and_settings, settings_on_dataset, settled
 from kmdr.results.outdated import missing
 from kmdr.results.paths import UNIVERSES
 from kmdr.results.store import Store

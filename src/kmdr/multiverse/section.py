@@ -22,9 +22,9 @@ from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.style import reducer_styles
 from kmdr.figures.tables import Table, table_files
 from kmdr.multiverse.choices import Multiverse, settings_on_dataset
+from kmdr.multiverse.findings import Findings, find
 from kmdr.multiverse.power import POWER
-from kmdr.multiverse.run import Findings, find
-from kmdr.multiverse.specification import Curve, specification_curves
+from kmdr.multiverse.specification_curve import Curve, specification_curves
 from kmdr.results.json_files import Settled
 
 _MOST_CURVES = 4  # side by side

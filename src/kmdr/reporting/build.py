@@ -27,7 +27,7 @@ from kmdr.claims.verdicts import Diagnosis, Verdict, judge
 from kmdr.figures.canvas import FORMATS
 from kmdr.figures.panels import figures_of_studies
 from kmdr.harness.experiment import experiments
-from kmdr.multiverse.run import STUDY
+from kmdr.multiverse.choices import STUDY
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.contents import Contents, fingerprint, read_contents
 from kmdr.reporting.explore import explored

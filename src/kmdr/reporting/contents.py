@@ -17,8 +17,7 @@ from kmdr.base.private_paths import without_folders
 from kmdr.base.process import release_memory
 from kmdr.base.provenance import code_version
 from kmdr.claims.catalogue import papers
-from kmdr.multiverse.choices import FILE, Multiverse, multiverses
-from kmdr.multiverse.run import STUDY
+from kmdr.multiverse.choices import FILE, STUDY, Multiverse, multiverses
 from kmdr.reporting.seeds import FILE as SEEDS
 from kmdr.reporting.seeds import read_earlier
 from kmdr.results.folder import list_contents

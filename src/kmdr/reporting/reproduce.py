@@ -30,7 +30,7 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
     """
     from kmdr.claims.facts import fact_tasks
     from kmdr.harness.facts import run_facts
-    from kmdr.multiverse.run import STUDY
+    from kmdr.multiverse.choices import STUDY
     from kmdr.reporting.build import build, draw_items, is_current
 
     if not limits:
