@@ -7,7 +7,7 @@ report with or without the data; facts are computed by the run (`kmdr.harness.fa
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -30,10 +30,9 @@ from kmdr.harness.experiment import experiments
 from kmdr.multiverse.choices import STUDY
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.contents import Contents, fingerprint, read_contents
-from kmdr.reporting.explore import explored
 from kmdr.reporting.html import report_pages
 from kmdr.reporting.model import Report, Reproduction
-from kmdr.reporting.parts import Context, Part, make_item, make_parts, part_name
+from kmdr.reporting.parts import Context, Part, Views, make_item, make_parts, part_name
 from kmdr.reporting.study_runs import study_runs
 from kmdr.reporting.verdict_tables import verdict_tables, with_seeds
 from kmdr.results.folder import file_status, read_file, remove_file, write_files
@@ -123,9 +122,11 @@ def report_of(
     shown = _papers_run(contents, configs)
     names = {paper.name for paper in shown}
     configs = [study for study in configs if study["name"] in results.studies or study.get("paper") in names]
+    views = Views(configs)
     parts: list[Part] = [
         *([contents.atlas] if contents.atlas else []),  # what takes longest comes first, so that no worker is idle
         *contents.multiverses,
+        views,
         *(item for item in items() if item.paper in names),
         *flips(configs),
         *(claim for claim in claims() if claim.paper in names),
@@ -159,7 +160,7 @@ def report_of(
         study_runs(every_row, custom, formats),
         study_runs(every_row, beyond, formats),
         rows_by_environment(timed),
-        explored(every_row[~every_row["study"].str.startswith(STUDY)], configs),
+        cast("Mapping[str, Any]", by_name[part_name(views)]),
         others=[paper for paper in papers() if paper not in shown],
         atlas=next((part for part in made if isinstance(part, AtlasSection)), None),
     )
@@ -170,7 +171,8 @@ def _context(
 ) -> Context:
     datasets = {study["name"]: study["datasets"] for study in configs}
     differences = departures(results.compact_rows, experiments, plan, results.missing)
-    return Context(results, datasets, differences, flips(configs), formats)
+    rows, every_row = results.compact_rows, results.every_compact_row
+    return Context(results, datasets, differences, flips(configs), formats, None if every_row is rows else every_row)
 
 
 def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[str, Any]]) -> list[Path]:

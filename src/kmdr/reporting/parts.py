@@ -1,10 +1,11 @@
-"""The parts of a report: tables, figures, claims, flipped choices, multiverses and the atlas, from results alone."""
+"""The parts of a report from results alone: tables, figures, claims, flipped choices, multiverses, atlas, views."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 import pandas as pd
 from joblib import cpu_count, dump, load
@@ -27,16 +28,27 @@ from kmdr.figures.canvas import FORMATS, Drawing, add_notes, figure_files
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import table_files
 from kmdr.harness.engines.local import Lost, Workers
+from kmdr.multiverse.choices import STUDY
 from kmdr.multiverse.section import MultiverseSection, multiverse_section
 from kmdr.reporting.contents import AtlasRun, MultiverseRun
+from kmdr.reporting.explore import explored
 from kmdr.reporting.model import Reproduction, State
 from kmdr.results.frame import to_text
 from kmdr.results.outdated import CODE_COLUMNS
 
 # A report of so many tables and figures is made by several processes, each of which takes seconds to start.
 _MANY = 8
-Part = Item | Flip | Claim | MultiverseRun | AtlasRun
-Product = Reproduction | Change | Verdict | MultiverseSection | AtlasSection
+
+
+@dataclass(frozen=True)
+class Views:
+    """The data of the views "Answers" and "Explore"; ``configs`` is the ``study`` tree of every study."""
+
+    configs: Sequence[Mapping[str, Any]]
+
+
+Part = Item | Flip | Claim | MultiverseRun | AtlasRun | Views
+Product = Reproduction | Change | Verdict | MultiverseSection | AtlasSection | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,8 @@ class Context:
         Of all studies.
     formats : sequence of str
         Of figures; see `kmdr.figures.canvas.figure_files`.
+    every_row : DataFrame, optional
+        All rows of the folder, if some are of earlier configurations, which the results lack.
     """
 
     results: Results
@@ -60,6 +74,7 @@ class Context:
     departures: Mapping[str, Departure]
     flips: Sequence[Flip]
     formats: Sequence[str] = FORMATS
+    every_row: pd.DataFrame | None = None
 
 
 def make_item(item: Item, context: Context) -> Reproduction:
@@ -117,6 +132,8 @@ def part_name(part: Part) -> str:
         return f"{part.spec.paper}, multiverse"
     if isinstance(part, AtlasRun):
         return "the atlas"
+    if isinstance(part, Views):
+        return "the views of all numbers"
     return part.study if isinstance(part, Flip) else part.id
 
 
@@ -130,6 +147,9 @@ def make_part(context: Context, part: Part) -> Product:
         return atlas_section(part.effects, part.traits, context.formats, part.provenance)
     if isinstance(part, Flip):
         return change(context.results, part)
+    if isinstance(part, Views):
+        rows = context.results.compact_rows if context.every_row is None else context.every_row
+        return explored(rows[~rows["study"].str.startswith(STUDY)], part.configs)
     verdict = verdict_on(part, context.results, context.datasets)
     verdict = replace(
         verdict,
