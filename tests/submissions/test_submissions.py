@@ -20,7 +20,7 @@ from kmdr.reporting.contents import fingerprint, read_contents
 from kmdr.results.check import faults
 from kmdr.results.checksums import checked_content, with_json_checksum
 from kmdr.results.compare import platform_of
-from kmdr.results.paths import COMPRESSED_TABLE
+from kmdr.results.paths import COMPRESSED_TABLE, TABLE
 from kmdr.results.rows import csv_content
 from kmdr.results.table import all_rows, write_compressed
 from kmdr.submissions import Submission, submissions
@@ -407,6 +407,11 @@ def test_an_outcome_belongs_to_a_card_and_to_its_rows(made):
         assert submissions(made.parent) == []
         change_card(made, author="A. Person", verification=card["verification"])
         assert len(submissions(made.parent)) == 1
+    table = (made / COMPRESSED_TABLE).read_bytes()
+    (made / TABLE).write_bytes(lzma.decompress(table))  # newer, so it would be read
+    assert submissions(made.parent) == []
+    (made / TABLE).unlink()
+    assert len(submissions(made.parent)) == 1
     (made / COMPRESSED_TABLE).write_bytes(b"x")
     assert submissions(made.parent) == []
 
@@ -453,7 +458,6 @@ def test_a_report_shows_accepted_methods_of_the_atlas_with_author_and_status(tmp
         machine=HASH,
     )
     alone = read_contents(reference).atlas
-    before = fingerprint(reference)
     assert alone.provenance == {}
     listed = Submission(place, "theirs", "Theirs", "A. Person", "CC-BY-4.0", status, "", len(theirs))
     monkeypatch.setattr("kmdr.reporting.contents.submissions", lambda folder: [listed] * (folder == place.parent))
@@ -463,4 +467,18 @@ def test_a_report_shows_accepted_methods_of_the_atlas_with_author_and_status(tmp
     is_theirs = shown.effects["method"] == name
     assert is_theirs.any()
     assert_frame_equal(shown.effects[~is_theirs].reset_index(drop=True), alone.effects)
-    assert fingerprint(reference) != before
+
+
+def test_a_report_is_out_of_date_when_a_submission_changes_and_names_a_damaged_one_once(tmp_path, capsys):
+    reference, place = tmp_path / "reference", tmp_path / "submitted" / "theirs"
+    reference.mkdir()
+    write_rows(reference, atlas_rows(datasets=("usps", "colon")), machine=HASH)
+    seen = [fingerprint(reference)]
+    place.mkdir(parents=True)
+    for name, content in ((CARD, b"{}"), (COMPRESSED_TABLE, b"x"), (CARD, b"{"), (COMPRESSED_TABLE, b"y")):
+        (place / name).write_bytes(content)
+        seen.append(fingerprint(reference))
+    assert len({*seen}) == len(seen)
+    assert "theirs" not in capsys.readouterr().err
+    read_contents(reference)
+    assert capsys.readouterr().err.count("theirs") == 1

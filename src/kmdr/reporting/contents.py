@@ -25,8 +25,8 @@ from kmdr.results.frame import to_categories
 from kmdr.results.json_files import Settled, environments_of, plan_of, read_or_note, universes_of
 from kmdr.results.paths import ASKED, MISSING, PLAN, UNIVERSES, multiverse_folder
 from kmdr.results.stream import open_table
-from kmdr.results.table import rows_file, table_digest
-from kmdr.submissions import SUBMITTED, UNCHECKED, submissions
+from kmdr.results.table import rows_file
+from kmdr.submissions import SUBMITTED, UNCHECKED, submissions, submissions_digest
 
 
 @dataclass(frozen=True)
@@ -187,9 +187,7 @@ def fingerprint(folder: Path) -> bytes:
     atlas = atlas_folder(folder)
     if atlas != folder:
         inputs += [f"{atlas.name}/{name}" for name in (rows_file(atlas).name, ASKED, f"facts/{TRAITS_FACT}.csv")]
-    for submission in submissions(folder.parent / SUBMITTED):
-        digest.update("\0".join(map(str, submission)).encode())
-        digest.update(table_digest(rows_file(submission.folder)).encode())
+    digest.update(submissions_digest(folder.parent / SUBMITTED).encode())
     for name in inputs:
         try:
             with open_table(folder, name) as table:  # the same rows, compressed or not, give the same report

@@ -1,5 +1,6 @@
 """The accepted submissions of a folder, with their status."""
 
+import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ from kmdr.base.text import tell
 from kmdr.results.checksums import sha256_hex
 from kmdr.results.folder import file_status, read_file
 from kmdr.results.paths import COMPRESSED_TABLE
+from kmdr.results.table import rows_file
 from kmdr.submissions.card import CARD, STATED, VERIFICATION, identity, stated_card
 
 SUBMITTED = "submitted"  # name of the folder of submissions, next to other results
@@ -50,6 +52,8 @@ def submission(folder: Path) -> Submission | None:
     check = card.get(VERIFICATION)
     if not isinstance(check, dict) or check.get("status") not in STATUSES or check.get("card") != identity(card):
         return None
+    if rows_file(folder).name != COMPRESSED_TABLE:  # a newer table, which the card does not state, would be read
+        return None
     table = read_file(folder, COMPRESSED_TABLE) or b""
     if folder.name != card["name"] or card["files"].get(COMPRESSED_TABLE, {}).get("sha256") != sha256_hex(table):
         return None
@@ -57,14 +61,31 @@ def submission(folder: Path) -> Submission | None:
     return Submission(folder, **stated, status=check["status"], reason=str(check.get("reason", "")), rows=card["rows"])
 
 
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders that may be submissions, by name."""
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in paths if path.is_dir() and not path.is_symlink() and not path.name.startswith(".")]
+
+
+def submissions_digest(folder: Path) -> str:
+    """Return the SHA-256 of the cards and tables in a folder of submissions, accepted or not."""
+    digest = hashlib.sha256()
+    for path in _folders(folder):
+        for name in (CARD, COMPRESSED_TABLE):
+            try:
+                content = read_file(path, name) or b""
+            except UserError as error:  # the report says so
+                content = str(error).encode()
+            digest.update(f"{path.name}\0{name}\0{sha256_hex(content)}\0".encode())
+    return digest.hexdigest()
+
+
 def submissions(folder: Path) -> list[Submission]:
     """Return the accepted submissions in a folder such as ``results/submitted``, by name; damaged ones are reported."""
     accepted = []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for path in _folders(folder):
         try:
-            is_folder = path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
-            has_card = is_folder and file_status(path, CARD) is not None
-            if has_card and (listed := submission(path)):
+            if file_status(path, CARD) is not None and (listed := submission(path)):
                 accepted.append(listed)
         except UserError as error:
             tell(f"kmdr: {error}")
