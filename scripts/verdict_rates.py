@@ -18,18 +18,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from kmdr.analysis.statistics import (
-    LEVEL,
-    Component,
-    above,
-    below,
-    conjunction,
-    directional,
-    equal,
-    median_below,
-    several,
-    share,
-)
+from kmdr.analysis.significance import LEVEL, directional
+from kmdr.analysis.statistics import Component, above, below, conjunction, equal, median_below, several, share
 from kmdr.base.seeding import generator
 from kmdr.claims.catalogue import Claim, Finding
 from kmdr.claims.draws import judge_best, judge_run, judge_share, judge_together

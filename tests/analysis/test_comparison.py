@@ -18,7 +18,8 @@ from kmdr import compare as kmdr_compare
 from kmdr import metrics
 from kmdr.analysis.comparison import compare_folders, compared, with_ratio
 from kmdr.analysis.ranks import mean_ranks, profiles
-from kmdr.analysis.statistics import LEVEL, above, below, equal, ratio_above
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import above, below, equal, ratio_above
 from kmdr.base.text import minus_signs
 from kmdr.claims.repetitions import repetitions_for
 from kmdr.cli import commands as cli

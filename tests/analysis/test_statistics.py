@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from kmdr.analysis.significance import directional, holm
 from kmdr.analysis.statistics import (
     Component,
     Margin,
@@ -15,9 +16,7 @@ from kmdr.analysis.statistics import (
     best_of,
     certain,
     conjunction,
-    directional,
     equal,
-    holm,
     is_rounding,
     median_above,
     median_below,

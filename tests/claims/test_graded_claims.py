@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kmdr.analysis.statistics import LEVEL, Component, Margin, below, directional, final_level, retest
+from kmdr.analysis.significance import LEVEL, directional, final_level
+from kmdr.analysis.statistics import Component, Margin, below, retest
 from kmdr.claims.catalogue import Claim, Finding, claims, papers
 from kmdr.claims.verdicts import Verdict, judge, uncorrected, verdict_on
 from rows import make_results, make_rows

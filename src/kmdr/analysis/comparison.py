@@ -32,7 +32,8 @@ from kmdr.analysis.rows import (
     settings_of,
     summary,
 )
-from kmdr.analysis.statistics import LEVEL, Component, above, holm, is_rounding, ratio_above, repetitions_to_show
+from kmdr.analysis.significance import LEVEL, holm
+from kmdr.analysis.statistics import Component, above, is_rounding, ratio_above, repetitions_to_show
 from kmdr.base.errors import UserError
 from kmdr.base.text import single_line
 from kmdr.metrics import BUILT_IN

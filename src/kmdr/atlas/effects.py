@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 
 from kmdr.analysis.comparison import differences
 from kmdr.analysis.rows import REPETITION, ok_rows, serial_rows
-from kmdr.analysis.statistics import LEVEL
+from kmdr.analysis.significance import LEVEL
 from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, run_key
 from kmdr.base.text import canonical, counted, single_line
 from kmdr.config.task import data_of

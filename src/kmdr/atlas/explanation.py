@@ -21,7 +21,7 @@ from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kmdr.analysis.statistics import LEVEL, holm
+from kmdr.analysis.significance import LEVEL, holm
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import DATA, source_names
 from kmdr.atlas.ranking import Condition, chosen_lines

@@ -31,7 +31,7 @@ from scipy.stats import friedmanchisquare, studentized_range
 
 from kmdr.analysis.ranks import mean_ranks, profiles, rank_methods
 from kmdr.analysis.rows import mean_interval
-from kmdr.analysis.statistics import LEVEL
+from kmdr.analysis.significance import LEVEL
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import DATA, REFERENCE, source_names
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from kmdr.analysis.statistics import LEVEL
+from kmdr.analysis.significance import LEVEL
 from kmdr.claims.reported import numbers as reported_numbers
 
 # The name of our column in a table that has another one under a reconstructed protocol.

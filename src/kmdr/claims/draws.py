@@ -22,7 +22,8 @@ from scipy.stats import beta, binomtest, combine_pvalues, hypergeom, ncf, norm
 from scipy.stats import t as student
 
 from kmdr.analysis.results import NotRunError
-from kmdr.analysis.statistics import LEVEL, Component, Floats, best_in_blocks, best_of, is_rounding
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import Component, Floats, best_in_blocks, best_of, is_rounding
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.reported import Number
 

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION, Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
-from kmdr.analysis.statistics import LEVEL, Component, conjunction, several, slopes
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import Component, conjunction, several, slopes
 from kmdr.base.text import format_number
 from kmdr.claims.draws import TOGETHER
 

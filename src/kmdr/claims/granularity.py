@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from kmdr.analysis.statistics import LEVEL
+from kmdr.analysis.significance import LEVEL
 from kmdr.base.errors import UserError
 from kmdr.base.plugins import PaperFolder
 from kmdr.claims.catalogue import items

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import serial_rows
-from kmdr.analysis.statistics import LEVEL, Component
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import Component
 from kmdr.claims.catalogue import Claim, papers
 from kmdr.claims.effects import outcome
 from kmdr.claims.register import Flip, flipped

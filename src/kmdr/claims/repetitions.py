@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, ncf
 from scipy.stats import t as student
 
-from kmdr.analysis.statistics import LEVEL, Component
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import Component
 from kmdr.claims.effects import Outcome
 
 POWER = 0.9

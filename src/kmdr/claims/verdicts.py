@@ -10,7 +10,7 @@ the side statements. A group holds if all its statements do (an intersection-uni
 * **undecided** otherwise.
 
 So the probability that any claim of a paper gets a grade above the true one, or is not supported though its central
-statements are true, is at most `kmdr.analysis.statistics.LEVEL`.
+statements are true, is at most `kmdr.analysis.significance.LEVEL`.
 """
 
 import hashlib
@@ -28,17 +28,8 @@ import pandas as pd
 from kmdr.analysis.departures import Departure
 from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import SECONDS, computing_seconds, serial_rows
-from kmdr.analysis.statistics import (
-    KINDS,
-    LEVEL,
-    Component,
-    Kind,
-    Margin,
-    conjunction,
-    directional,
-    final_level,
-    retest,
-)
+from kmdr.analysis.significance import LEVEL, directional, final_level
+from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, conjunction, retest
 from kmdr.base.text import minus_signs
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.draws import TOGETHER
@@ -420,7 +411,7 @@ def judge(alone: Sequence[Verdict], diagnoses: Mapping[str, Sequence[Diagnosis]]
     """Return the verdicts on all claims, corrected within each paper.
 
     The p-values of a paper's claims, one pair per kind and claim, are corrected together by
-    `kmdr.analysis.statistics.directional`.
+    `kmdr.analysis.significance.directional`.
 
     Parameters
     ----------

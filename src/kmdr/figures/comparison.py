@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, FolderComparison, Quantity, quantities_in
-from kmdr.analysis.statistics import LEVEL
+from kmdr.analysis.significance import LEVEL
 from kmdr.base.text import counted, format_number, minus_signs
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table

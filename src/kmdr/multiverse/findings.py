@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.statistics import LEVEL, best_of
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import best_of
 from kmdr.claims.catalogue import claims
 from kmdr.claims.effects import SUPPORTED, Outcome
 from kmdr.claims.reported import Number, numbers

@@ -17,7 +17,8 @@ import pandas as pd
 from scipy.stats import ncf
 from scipy.stats import t as student
 
-from kmdr.analysis.statistics import LEVEL, Component
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import Component
 from kmdr.claims.register import F_MARGIN, P_MARGIN
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.panels import dataset_label

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
-from kmdr.analysis.statistics import LEVEL
+from kmdr.analysis.significance import LEVEL
 from kmdr.base.text import counted, minus_signs
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.catalogue import items

@@ -13,7 +13,8 @@ import pandas as pd
 
 from kmdr.analysis.comparison import Quantity, Sample, Trials, matched, trials_of
 from kmdr.analysis.rows import SETTING_COLUMNS, code_notes, mixed_settings, ok_rows, settings_of
-from kmdr.analysis.statistics import LEVEL, above, median_above
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import above, median_above
 from kmdr.figures.panels import methods_of, quantity_label
 from kmdr.figures.style import Method
 from kmdr.metrics import metrics

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from kmdr.analysis.statistics import KINDS, LEVEL
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import KINDS
 from kmdr.base.paths import RESULTS
 from kmdr.base.text import printable
 from kmdr.claims.catalogue import Paper

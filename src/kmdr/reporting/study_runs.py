@@ -14,7 +14,7 @@ import pandas as pd
 from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, compared, quantities_in, with_ratio
 from kmdr.analysis.ranks import FEWEST_PROBLEMS, mean_ranks
 from kmdr.analysis.rows import code_notes
-from kmdr.analysis.statistics import LEVEL
+from kmdr.analysis.significance import LEVEL
 from kmdr.figures.canvas import FORMATS
 from kmdr.figures.comparison import DIFFERENCES, MIXED, UNTIMED, counts_of, method_names, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION
-from kmdr.analysis.statistics import LEVEL, Component, Margin, above, below, best_in_blocks, certain
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import Component, Margin, above, below, best_in_blocks, certain
 from kmdr.base.text import counted
 from kmdr.claims.best_of import SYMBOLS, law, runs
 from kmdr.claims.catalogue import Answer, Finding, claim

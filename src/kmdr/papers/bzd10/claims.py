@@ -9,8 +9,8 @@ import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION, ratio_to_best
+from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import (
-    LEVEL,
     Component,
     Margin,
     above,

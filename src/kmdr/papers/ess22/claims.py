@@ -9,7 +9,8 @@ import pandas as pd
 from scipy.stats import t as student
 
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.statistics import LEVEL, Component, Margin, above, below, with_margin
+from kmdr.analysis.significance import LEVEL
+from kmdr.analysis.statistics import Component, Margin, above, below, with_margin
 from kmdr.base.text import counted
 from kmdr.claims.catalogue import Answer, Finding, claim
 from kmdr.claims.effects import estimate, slopes_on_log_r

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import Interval, mean_interval
-from kmdr.analysis.statistics import LEVEL
+from kmdr.analysis.significance import LEVEL
 from kmdr.claims.catalogue import figure, table
 from kmdr.figures.canvas import Drawing, canvas, finish
 from kmdr.figures.panels import dataset_label

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION
+from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import (
-    LEVEL,
     Component,
     Floats,
     Margin,
