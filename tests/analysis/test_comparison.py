@@ -20,7 +20,7 @@ from kmdr.analysis.comparison import compare_folders, compared, with_ratio
 from kmdr.analysis.ranks import mean_ranks, profiles
 from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import above, below, equal, ratio_above
-from kmdr.base.text import minus_signs
+from kmdr.base.text import typeset
 from kmdr.claims.repetitions import repetitions_for
 from kmdr.cli import commands as cli
 from kmdr.figures.comparison import side_by_side_table, table_of
@@ -94,7 +94,7 @@ def test_a_difference_that_is_not_shown_has_its_effect_interval_and_the_repetiti
     one_sided = min(test.p_for, test.p_against)
     assert n == pytest.approx(repetitions_for(one_sided, 12, LEVEL / 2 / tests, 0.9), rel=0.05)
     shown = table_of(frame).frame.set_index(["dataset", "method"])
-    assert shown.loc[("near", "svd"), "Δ F/F_best"] == minus_signs(
+    assert shown.loc[("near", "svd"), "Δ F/F_best"] == typeset(
         f"{test.effect:+.4f} [{test.low:+.4f}, {test.high:+.4f}]"
     )
     assert shown.loc[("near", "svd"), "n to show"] == f"{n:.0f}"

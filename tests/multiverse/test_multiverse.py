@@ -668,7 +668,7 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     p = np.array([0.01 if universe[0] == "yes" else 0.4 for universe in findings.universes])
     assert explanation(replace(findings, p=p), labels) == (
         "The paper's own choices do not explain the 8 reported numbers (p = 0.01); 2 of 4 universes are not rejected, "
-        "all with rescaled: no. The numbers favour rescaled: no (100% of the likelihood)."
+        "all with rescaled: no. The numbers favour rescaled: no (100 % of the likelihood)."
     )
     text = explanation(replace(findings, p=np.full(4, 0.4)), labels)
     assert text.startswith("The 8 reported numbers together do not reject the paper's own choices (p = 0.4), nor 3 of")

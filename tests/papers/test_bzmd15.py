@@ -422,7 +422,7 @@ def test_a_figure_rests_on_rows_of_its_own_datasets_alone(figure):
 def test_convergence_states_the_share_of_the_curve_that_is_left():
     sentence = verdict(3).sentence
     assert "the margin of ±0.05 is a share of F" in sentence
-    assert "of which 5% (" in sentence  # excess(100) / excess(5)
+    assert "of which 5 % (" in sentence  # excess(100) / excess(5)
 
 
 def table1_rows(a=1.0, b=2.0, c=0.5):

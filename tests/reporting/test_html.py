@@ -244,7 +244,7 @@ def test_open_points_show_changes_and_the_verdicts_that_move(page):
     shown = " ".join(
         next(element for element in page.all("article") if element.get("id") == "open-rank")["text"].split()
     )
-    assert "−2.0% [−12.0%, +8.0%]" in shown
+    assert "−2.0 % [−12.0 %, +8.0 %]" in shown
     assert "+0.500 [+0.400, +0.600]" in shown
     assert "bzmd15-1: ✗ not supported → ✓ supported" in shown
     assert "Unchanged: bzmd15-2 (undecided)" in shown
@@ -253,7 +253,14 @@ def test_open_points_show_changes_and_the_verdicts_that_move(page):
 
 def test_a_run_that_is_not_full_says_so_at_the_top(page, report, folder, tmp_path):
     banner = " ".join(page.all("div", **{"class": "banner"})[0]["text"].split())
-    for expected in ("Not the full run", "few of its numbers", "10 min", "2 of 3 studies", "20% to 40%", "sparsified"):
+    for expected in (
+        "Not the full run",
+        "few of its numbers",
+        "10 min",
+        "2 of 3 studies",
+        "20 % to 40 %",
+        "sparsified",
+    ):
         assert expected in banner
     assert shortfalls({}) == shortfalls({**THINNED, "full": True}) == []
     full = make_report()

@@ -61,7 +61,7 @@ def test_the_computing_time_and_the_largest_matrix_of_each_study_are_formatted()
 
 
 def test_the_explanation_of_a_multiverse_reaches_the_summary_of_its_paper():
-    explanation = "The numbers favour merged: repeats dropped (99% of the likelihood)."
+    explanation = "The numbers favour merged: repeats dropped (99 % of the likelihood)."
     section = MultiverseSection("bzmd15", ("5 universes were run.", explanation), (), {}, explanation)
     report = replace(make_report(), multiverses={"bzmd15": section})
     assert paper_summaries(report)["bzmd15"].parts["Open choices and the reported numbers"] == [explanation]

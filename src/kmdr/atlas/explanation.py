@@ -25,7 +25,7 @@ from kmdr.analysis.significance import LEVEL, holm
 from kmdr.atlas.design import design
 from kmdr.atlas.effects import DATA, source_names
 from kmdr.atlas.ranking import Condition, chosen_lines
-from kmdr.base.text import format_number, minus_signs
+from kmdr.base.text import format_number, typeset
 
 Floats = NDArray[np.float64]
 Names = NDArray[Any]
@@ -221,5 +221,5 @@ def _share(value: float) -> str:
 
 def _gain(line: "pd.Series[Any]") -> str:
     """Return how much smaller an error is than that of the mean, with its interval."""
-    gain, low, high = (minus_signs(format_number(100 * line[name], ".0f")) for name in ("gain", "low", "high"))
+    gain, low, high = (typeset(format_number(100 * line[name], ".0f")) for name in ("gain", "low", "high"))
     return f"{gain} % [{low}, {high}]"

@@ -28,7 +28,7 @@ from kmdr.atlas.ranking import (
     usable,
 )
 from kmdr.base.errors import UserError
-from kmdr.base.text import counted, format_number, minus_signs
+from kmdr.base.text import counted, format_number, typeset
 from kmdr.figures.canvas import FORMATS, figure_files
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.tables import Table, table_files
@@ -188,7 +188,7 @@ def _shown(line: Any, quantity: str) -> str:
 
 
 def _number(value: float) -> str:
-    return minus_signs(format_number(value, ".3f"))
+    return typeset(format_number(value, ".3f"))
 
 
 def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking], by: Mapping[str, str]) -> Piece:

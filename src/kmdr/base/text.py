@@ -159,15 +159,15 @@ def format_number(value: float, form: str) -> str:
     return format(0.0, form) if shown.startswith("-") and not shown.strip("-0.%") else shown
 
 
-def minus_signs(text: str) -> str:
-    """Return a text for readers: minus signs in place of the hyphens before its numbers and in their exponents.
+def typeset(text: str) -> str:
+    """Return a text for readers: with minus signs for the hyphens of its numbers, and a space before percent signs.
 
     Examples
     --------
-    >>> minus_signs("-0.5 [-1e-05, +2], k-means of 5-10 and bmd09-1")
-    '−0.5 [−1e−05, +2], k-means of 5-10 and bmd09-1'
+    >>> typeset("-0.5% [-1e-05, +2%], k-means of 5-10 and bmd09-1")
+    '−0.5 % [−1e−05, +2 %], k-means of 5-10 and bmd09-1'
     """
-    return re.sub(r"(?<![\w.−-])-(?=\.?\d)|(?<=\de)-(?=\d)", "−", text)
+    return re.sub(r"(?<=\d)%", " %", re.sub(r"(?<![\w.−-])-(?=\.?\d)|(?<=\de)-(?=\d)", "−", text))
 
 
 def tell(line: str, stream: TextIO | None = None, *, styled: bool = False) -> None:

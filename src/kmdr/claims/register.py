@@ -16,6 +16,7 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.rows import REPETITION, rows_where
 from kmdr.analysis.statistics import Component, equal
+from kmdr.base.text import typeset
 from kmdr.claims.catalogue import OpenPoint, Paper, claims, papers
 from kmdr.claims.verdicts import Diagnosis, uncorrected
 
@@ -190,7 +191,7 @@ def answered(point: OpenPoint, results: Results) -> str:
         except NotRunError as reason:
             sentence = f"Not run: {reason}."
         sentences.append(f"{name}: {sentence}" if len(point.papers) > 1 else sentence)
-    return " ".join(sentences)
+    return typeset(" ".join(sentences))
 
 
 def describe(component: Component | None) -> str:
@@ -201,7 +202,7 @@ def describe(component: Component | None) -> str:
         return "unchanged"
     shown = "{:+z.1%}" if component.unit == "F" else "{:+z.3f}"
     low, high = shown.format(component.low), shown.format(component.high)
-    return f"{shown.format(component.effect)} [{low}, {high}]".replace("-", "−")
+    return typeset(f"{shown.format(component.effect)} [{low}, {high}]")
 
 
 def flips(studies: Sequence[Mapping[str, Any]]) -> list[Flip]:

@@ -30,7 +30,7 @@ from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
 from kmdr.analysis.rows import SECONDS, computing_seconds, serial_rows
 from kmdr.analysis.significance import LEVEL, directional, final_level
 from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, conjunction, retest
-from kmdr.base.text import minus_signs
+from kmdr.base.text import typeset
 from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import Outcome, decided
@@ -320,7 +320,7 @@ def uncorrected(claim: Claim, results: Results) -> Verdict:
     return Verdict(
         claim,
         _grade(claim, kinds, finding.components),
-        minus_signs(finding.sentence),
+        typeset(finding.sentence),
         tuple(finding.components),
         kinds,
         aside=dict(finding.aside),

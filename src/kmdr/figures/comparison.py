@@ -11,7 +11,7 @@ import pandas as pd
 
 from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, FolderComparison, Quantity, quantities_in
 from kmdr.analysis.significance import LEVEL
-from kmdr.base.text import counted, format_number, minus_signs
+from kmdr.base.text import counted, format_number, typeset
 from kmdr.figures.style import method_styles
 from kmdr.figures.tables import Table
 
@@ -153,7 +153,7 @@ def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Tab
             columns = _timings(frame, quantity, (" A", " B")) if quantity.time else {}
             for side in "AB":
                 columns[f"{quantity.title} {side}"] = [
-                    _missing(quantity, n) if np.isnan(mean) else minus_signs(format_number(mean, quantity.form))
+                    _missing(quantity, n) if np.isnan(mean) else typeset(format_number(mean, quantity.form))
                     for mean, n in zip(frame[f"{quantity.title} {side}"], frame[f"n {side}"], strict=True)
                 ]
             if quantity.change in frame:
@@ -204,7 +204,7 @@ def with_interval(mean: float, half: float, form: str) -> str:
     """Return a mean, with half of its interval if there is one; empty if there is no mean."""
     if np.isnan(mean):
         return ""
-    shown = minus_signs(format_number(mean, form))
+    shown = typeset(format_number(mean, form))
     return shown if np.isnan(half) else f"{shown} ± {format_number(half, _HALVES.get(form, form))}"
 
 
@@ -219,7 +219,7 @@ def _with_intervals(frame: pd.DataFrame, quantity: Quantity) -> list[str]:
 
 def _with_ends(value: float, low: float, high: float, form: str) -> str:
     """Return a value, with the ends of its interval if it has one; empty if there is no value."""
-    shown, *ends = (minus_signs(format_number(number, form)) for number in (value, low, high))
+    shown, *ends = (typeset(format_number(number, form)) for number in (value, low, high))
     return "" if np.isnan(value) else shown if np.isnan(low) else f"{shown} [{ends[0]}, {ends[1]}]"
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from kmdr.analysis.rows import centres
-from kmdr.base.text import format_number, minus_signs
+from kmdr.base.text import format_number, typeset
 from kmdr.figures.panels import dataset_label, quantity_label
 
 _CHANGE = 0.02  # a smaller relative change from the first to the last r is called none
@@ -38,7 +38,7 @@ def _ranges(panel: pd.DataFrame) -> str:
 
 
 def _number(value: float) -> str:
-    return minus_signs(format_number(value, _FORM))
+    return typeset(format_number(value, _FORM))
 
 
 def _curves(panel: pd.DataFrame, quantity: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from rich.cells import cell_len, chop_cells
 
-from kmdr.base.text import format_number, minus_signs, printable
+from kmdr.base.text import format_number, printable, typeset
 from kmdr.figures.escape import latex_escaped, markdown_escaped, markdown_prose, spreadsheet_csv
 
 # What separates two cells on a terminal, and the columns of the narrowest wrapped text and of the widest note.
@@ -61,7 +61,7 @@ def cell(value: Any, form: str = "", missing: str = "") -> str:
     """Return a value as a table shows it: numbers by their format, and ``missing`` for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return missing
-    return minus_signs(format_number(value, form)) if form else printable(str(value))
+    return typeset(format_number(value, form)) if form else printable(str(value))
 
 
 def cells(table: Table) -> tuple[list[str], list[list[str]]]:

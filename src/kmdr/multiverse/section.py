@@ -10,7 +10,7 @@ import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.significance import LEVEL
-from kmdr.base.text import counted, minus_signs
+from kmdr.base.text import counted, typeset
 from kmdr.claims.best_of import SYMBOLS
 from kmdr.claims.catalogue import items
 from kmdr.claims.effects import SUPPORTED, Outcome
@@ -205,9 +205,11 @@ def _shares(findings: Findings, labels: Sequence[str]) -> Table:
     for position, label in enumerate(labels):
         line: dict[str, object] = {"number": label}
         for choice, (share, low, high) in zip(findings.spec.choices, findings.shares[:, position], strict=True):
-            line[findings.spec.labels[choice]] = "–" if np.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
+            line[findings.spec.labels[choice]] = (
+                "–" if np.isnan(share) else typeset(f"{share:.0%} [{low:.0%}, {high:.0%}]")
+            )
         rest = 1 - findings.shares[:, position, 0].sum()
-        line["interactions and chance"] = "–" if np.isnan(rest) else f"{max(rest, 0.0):.0%}"
+        line["interactions and chance"] = "–" if np.isnan(rest) else typeset(f"{max(rest, 0.0):.0%}")
         lines.append(line)
     return Table(
         pd.DataFrame(lines), {},
@@ -258,7 +260,7 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
             f"other half is then {check.picked:.1f}, compared with {check.paper:.1f} for the paper's own choices and "
             f"{check.any:.1f} over all universes."
         )
-    return tuple(map(minus_signs, sentences))
+    return tuple(map(typeset, sentences))
 
 
 def explanation(findings: Findings, labels: Sequence[str]) -> str:
@@ -299,7 +301,7 @@ def _favoured(findings: Findings) -> str:
     best = options.loc[options.groupby("choice", sort=False)["likelihood"].idxmax()]
     firsts = {choice: next(iter(names)) for choice, names in findings.spec.choices.items()}
     texts = [
-        f"{findings.spec.labels[choice]}: {option} ({likelihood:.0%} of the likelihood)"
+        f"{findings.spec.labels[choice]}: {option} ({100 * likelihood:.0f} % of the likelihood)"
         for choice, option, likelihood in best[["choice", "option", "likelihood"]].itertuples(index=False)
         if option != firsts[choice] and likelihood >= _FAVOURED
     ]
@@ -378,5 +380,5 @@ def _holds(findings: Findings) -> dict[str, str]:
 def _no_power(universes: int) -> str:
     return (
         f"is not counted over the {universes} universes: they have too little power, because their runs would show the "
-        f"differences that matter with a probability below {POWER:.0%}"
+        f"differences that matter with a probability below {100 * POWER:.0f} %"
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from kmdr.base.text import format_number, minus_signs
+from kmdr.base.text import format_number, typeset
 from kmdr.claims.effects import decided
 from kmdr.claims.summary import Sentence
 from kmdr.claims.verdicts import Verdict, evidence
@@ -109,8 +109,8 @@ def _shown(tables: Sources, field: str, form: str) -> str:
     values = select(tables, field)
     if not pd.api.types.is_numeric_dtype(values):
         return ", ".join(dict.fromkeys(map(str, values)))
-    ends = dict.fromkeys(minus_signs(format_number(float(end), form)) for end in (values.min(), values.max()))
-    return " to ".join(ends).replace("% to", " to").replace("%", " %")
+    ends = dict.fromkeys(typeset(format_number(float(end), form)) for end in (values.min(), values.max()))
+    return " to ".join(ends).replace(" % to", " to")
 
 
 def is_true(tables: Sources, condition: str) -> bool:

@@ -252,7 +252,7 @@ def shortfalls(plan: Mapping[str, Any]) -> list[str]:
         shares = [study["repeats_planned"] / study["repeats_full"] for study in shortened.values()]
         sentences.append(
             f"{len(shortened)} of {len(studies)} studies have fewer repetitions than configured "
-            f"({min(shares):.0%} to {max(shares):.0%} of them)."
+            f"({100 * min(shares):.0f} % to {100 * max(shares):.0f} % of them)."
         )
     omitted = [
         f"{name} ({', '.join(map(str, study['left_out']))})" for name, study in studies.items() if study["left_out"]

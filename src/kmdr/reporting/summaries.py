@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kmdr.analysis.statistics import Kind
-from kmdr.base.text import format_number, minus_signs
+from kmdr.base.text import format_number, typeset
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import SUPPORTED
@@ -201,10 +201,10 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
         return f"none of {len(components)} reported values is implausible alone, but jointly their p-value is {p}"
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
-        return f"{clearest.label}: the effect is {minus_signs(format_number(clearest.effect, '.3g'))}"
+        return f"{clearest.label}: the effect is {typeset(format_number(clearest.effect, '.3g'))}"
     verbs = {"are": "is", "differ": "differs"} if len(failing) == 1 else {"are": "are", "differ": "differ"}
     text = FAILS[kind].format(fail=len(failing), all=len(components), **verbs)
-    return f"{text}, most clearly {clearest.label} ({minus_signs(format_number(clearest.effect, '.3g'))})"
+    return f"{text}, most clearly {clearest.label} ({typeset(format_number(clearest.effect, '.3g'))})"
 
 
 def _undecided(verdict: Verdict, kind: Kind) -> str:

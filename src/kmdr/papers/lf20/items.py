@@ -136,9 +136,9 @@ def figure4(results: Results) -> Drawing:
         ax.set_xlabel("number of dimensions t")
         part = (drawn[1]["median"] / drawn[0]["median"]).mean()
         note = (
-            f"Preprocessing is everything before k-means: {part:.0%} of the total here, on average; the report calls "
-            f"k-means the main part. Medians of {int(both['count'].max())} timings, measured serially, with their "
-            "distribution-free 95 % intervals."
+            f"Preprocessing is everything before k-means: {100 * part:.0f} % of the total here, on average; the report "
+            f"calls k-means the main part. Medians of {int(both['count'].max())} timings, measured serially, with "
+            "their distribution-free 95 % intervals."
         )
         return Drawing(finish(fig, [note], legend_columns=2), [both])
 
@@ -331,7 +331,7 @@ def figure10(results: Results) -> Drawing:
         left.set_ylabel("runs")
         left.legend(loc="upper right")
         bars = pd.DataFrame({"low": edges[:-1], "high": edges[1:], "first_runs": first, "all_runs": every})
-        notes = [f"{np.mean(P >= GOOD):.0%} of all runs reach P ≥ {GOOD}."]
+        notes = [f"{100 * np.mean(P >= GOOD):.0f} % of all runs reach P ≥ {GOOD}."]
         points = pd.DataFrame()
         try:
             points = results.fact("lf20_tsne")
