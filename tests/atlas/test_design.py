@@ -10,7 +10,7 @@ from atlas_rows import atlas_rows
 from kmdr import reducers
 from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, run_key, sizes
 from kmdr.atlas.effects import QUANTITIES, effects
-from kmdr.atlas.run import _config, _rounds, cells, wide_lines, with_method
+from kmdr.atlas.run import _config, _rounds, cells, run_atlas, wide_lines, with_method
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CHECKOUT
 from kmdr.clustering.kmeans import Protocol
@@ -143,3 +143,12 @@ def test_one_method_is_run_next_to_all_features_by_the_same_design(name, label):
 def test_a_method_that_nobody_has_is_refused():
     with pytest.raises(UserError, match="no reducer is named 'nobody'"):
         with_method(design(), "nobody")
+    with pytest.raises(UserError, match="METHOD = none is k-means on all features"):
+        with_method(design(), "none")
+
+
+@pytest.mark.parametrize("name", ["nowhere.Theirs", "json.JSONDecoder", "."])
+def test_a_method_that_cannot_be_run_is_refused_before_data_are_prepared(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("kmdr.atlas.run.available", lambda names: pytest.fail("data were prepared"))
+    with pytest.raises(UserError):
+        run_atlas(tmp_path, None, ["colon"], name)
