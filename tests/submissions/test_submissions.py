@@ -6,10 +6,13 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
 from atlas_rows import atlas_rows
+from kmdr.atlas.effects import effects, third_party_effects
 from kmdr.atlas.section import atlas_section
 from kmdr.base.errors import UserError
 from kmdr.base.provenance import environment
@@ -518,6 +521,17 @@ def test_a_page_can_be_made_with_any_name_of_a_submitted_method(several, name):
     assert set(atlas.provenance) <= section.data["by"].keys()
 
 
+def test_a_page_can_be_made_with_the_smallest_numbers_that_rows_may_have():
+    """F over a tiny F was infinite, and no axis shows that."""
+    atlas, theirs = (atlas_rows(datasets=("usps", "colon", "nips", "isolet", "basehock")) for _ in range(2))
+    theirs = theirs[theirs["reducer"].isin(["none", "variance"])]
+    theirs["reducer"] = theirs["reducer"].astype(str).replace({"variance": "p.X"})
+    tiny = {name: theirs[name].where(theirs["reducer"] != "none", 5e-324) for name in ("objective", "total_seconds")}
+    lines = third_party_effects(theirs.assign(**tiny), atlas)
+    assert np.isfinite(lines.select_dtypes("number").drop(columns="multiple").fillna(0)).all(axis=None)
+    assert atlas_section(pd.concat([effects(atlas), lines]), provenance={"X": "A"}).files
+
+
 def test_a_report_is_out_of_date_when_a_submission_changes_and_names_a_damaged_one_once(tmp_path, capsys):
     reference, place = tmp_path / "reference", tmp_path / "submitted" / "theirs"
     reference.mkdir()
@@ -531,3 +545,5 @@ def test_a_report_is_out_of_date_when_a_submission_changes_and_names_a_damaged_o
     assert "theirs" not in capsys.readouterr().err
     read_contents(reference)
     assert capsys.readouterr().err.count("theirs") == 1
+    Path(os.fsdecode(os.fsencode(place.parent) + b"/\xff")).mkdir()  # a name that is not UTF-8
+    assert fingerprint(reference) not in seen

@@ -43,6 +43,8 @@ SAME_SOURCE: Mapping[str, str] = {
 _BLOCK = ["dataset", "form", "k"]
 _LINE = [*_BLOCK, "method", "r"]
 _VALUES = ("objective", "accuracy", "ari", "nmi")
+# Denominators up to it are taken for 0: ratios of what rows may have, and the squares of these, are finite.
+LEAST = 1e-100
 # Columns that rows must share with the atlas to be compared with it, and settings of kmdr's own k-means.
 _TASK = ["dataset", "options", "data_sha256", "n", "d", "k", "seed", "matching", "threads"]
 _KMEANS = ["start", "n_init", "max_iter", "kmeans"]
@@ -157,7 +159,7 @@ def effects(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = 
     lines["failed"] = lines["failed"].fillna("")
     none = lines[lines["method"] == REFERENCE].drop_duplicates(_BLOCK).set_index(_BLOCK)["seconds"]
     lines = lines.join(none.rename("seconds_none"), on=_BLOCK)
-    lines["speedup"] = lines["seconds_none"] / lines["seconds"].where(lines["seconds"] > 0)
+    lines["speedup"] = lines["seconds_none"] / lines["seconds"].where(lines["seconds"] > LEAST)
     lines["multiple"] = nearest_multiple(lines["r"], lines["k"])
     lines.loc[_has_one_r(lines), "multiple"] = np.nan
     return lines[COLUMNS].sort_values(KEY, kind="stable", ignore_index=True)
@@ -236,7 +238,7 @@ def _paired(table: pd.DataFrame) -> pd.DataFrame:
     pairs = ok.join(none, on=[*_BLOCK, *REPETITION], how="inner")
     values = {name: pairs[name] - pairs[f"{name}_none"] for name in _VALUES[1:]}
     F, F_none = pairs["objective"], pairs["objective_none"]
-    loss = F.div(F_none.where(F_none > 0)) - 1
+    loss = F.div(F_none.where(F_none > LEAST)) - 1
     values = {"loss": loss.mask(F_none == F, 0.0), **values}
     pairs = pairs[_LINE].assign(**values).reset_index(drop=True)  # without pairs, its index has the names of columns
     parts = [pairs.groupby(_LINE).size().rename("runs")]

@@ -33,7 +33,7 @@ from kmdr.analysis.ranks import mean_ranks, profiles, rank_methods
 from kmdr.analysis.rows import mean_interval
 from kmdr.analysis.statistics import LEVEL
 from kmdr.atlas.design import design
-from kmdr.atlas.effects import DATA, REFERENCE, source_names
+from kmdr.atlas.effects import DATA, LEAST, REFERENCE, source_names
 
 # Whether the smallest value is the best.
 ASCENDING = {"loss": True, "accuracy": False, "ari": False, "nmi": False, "time": True}
@@ -123,7 +123,7 @@ class Ranking(NamedTuple):
 def usable(effects: pd.DataFrame) -> pd.DataFrame:
     """Return the lines with a loss, with ``time``, the seconds as a share of that of all features, and ``source``."""
     some: pd.DataFrame = effects[effects["loss"].notna()]
-    time = some["seconds"] / some["seconds_none"].where(some["seconds_none"] > 0)
+    time = some["seconds"] / some["seconds_none"].where(some["seconds_none"] > LEAST)
     return some.assign(time=time, source=source_names(some["dataset"]))
 
 

@@ -1,6 +1,7 @@
 """The accepted submissions of a folder, with their status."""
 
 import hashlib
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,7 +83,7 @@ def submissions_digest(folder: Path) -> str:
                 content = read_file(path, name) or b""
             except UserError as error:  # the report says so
                 content = str(error).encode()
-            digest.update(f"{path.name}\0{name}\0{sha256_hex(content)}\0".encode())
+            digest.update(os.fsencode(path.name) + f"\0{name}\0{sha256_hex(content)}\0".encode())
     return digest.hexdigest()
 
 
