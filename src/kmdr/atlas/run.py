@@ -220,7 +220,8 @@ def _timed_grid(plan: Design, cell: Cell) -> list[int]:
 
 def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[Cell, Sequence[int]]:
     """Return the cells, with their r, whose intervals are wider than the rule says; all features go along."""
-    chosen_cells = wide_lines(effects(Results.from_folder(out).rows(STUDY, mixed=True)), plan.repeats.width)
+    names = {key_of(method): name for name, method in plan.methods.items()}  # whatever else was run into the folder
+    chosen_cells = wide_lines(effects(Results.from_folder(out).rows(STUDY, mixed=True), names), plan.repeats.width)
     left = {
         cell: more
         for cell, grid in asked.items()
