@@ -10,11 +10,12 @@ from atlas_rows import atlas_rows
 from kmdr import reducers
 from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, run_key, sizes
 from kmdr.atlas.effects import QUANTITIES, effects
-from kmdr.atlas.run import _config, _rounds, cells, wide_lines, with_method
+from kmdr.atlas.run import _config, _rounds, _wide, cells, run_atlas, wide_lines, with_method
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CHECKOUT
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import registry
+from rows import HASH, write_rows
 
 
 def test_every_built_in_method_takes_part():
@@ -143,3 +144,22 @@ def test_one_method_is_run_next_to_all_features_by_the_same_design(name, label):
 def test_a_method_that_nobody_has_is_refused():
     with pytest.raises(UserError, match="no reducer is named 'nobody'"):
         with_method(design(), "nobody")
+    with pytest.raises(UserError, match="METHOD = none is k-means on all features"):
+        with_method(design(), "none")
+
+
+@pytest.mark.parametrize("name", ["nowhere.Theirs", "json.JSONDecoder", "."])
+def test_a_method_that_cannot_be_run_is_refused_before_data_are_prepared(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("kmdr.atlas.run.available", lambda names: pytest.fail("data were prepared"))
+    with pytest.raises(UserError):
+        run_atlas(tmp_path, None, ["colon"], name)
+
+
+def test_a_method_is_repeated_also_if_the_folder_has_another_of_its_name(tmp_path):
+    """Its rows and those of the other method were taken for one method, or for none that was asked for."""
+    rows = atlas_rows(datasets=("usps",), methods=("none", "variance"), repeats=1)
+    parts = [rows.assign(reducer=rows["reducer"].replace({"variance": name})) for name in ("a.PCA", "b.PCA")]
+    write_rows(tmp_path, pd.concat(parts).drop_duplicates(), machine=HASH)
+    plan = with_method(design(), "b.PCA")
+    asked = {cell: cell.r_grid for cell in cells(plan, ["usps"]) if cell.form == "raw"}
+    assert {cell: tuple(grid) for cell, grid in _wide(plan, asked, tmp_path).items()} == asked

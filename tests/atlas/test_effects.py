@@ -220,7 +220,18 @@ def test_third_party_methods_are_compared_on_their_rows_with_the_same_data_and_s
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("n_init", 1), ("data_sha256", "0" * 64), ("k", 3), ("kmeans", '{"online":true}'), ("options", '{"rows":"unit"}')],
+    [
+        ("n_init", 1),
+        ("data_sha256", "0" * 64),
+        ("k", 3),
+        ("kmeans", '{"online":true}'),
+        ("options", '{"rows":"unit"}'),
+        ("seed", 7),
+        ("matching", "greedy"),
+        ("threads", 64),
+        ("n", 100),
+        ("d", 10**9),
+    ],
 )
 def test_rows_of_an_easier_task_do_not_count(column, value):
     atlas = atlas_rows(datasets=("usps",))
@@ -229,3 +240,58 @@ def test_rows_of_an_easier_task_do_not_count(column, value):
     assert len(third_party_effects(theirs, atlas))
     assert third_party_effects(theirs.assign(**{column: value}), atlas).empty
     assert third_party_effects(theirs.head(0), atlas).empty
+
+
+def submitted_rows(name, **changes):
+    """Return rows of a third-party method next to k-means on all features, some columns of the former changed."""
+    theirs = atlas_rows(datasets=("usps", "colon"), methods=("none", "variance"))
+    is_theirs = theirs["reducer"] == "variance"
+    changes = {"reducer": name, **changes}
+    return theirs.assign(**{n: theirs[n].astype(object).where(~is_theirs, value) for n, value in changes.items()})
+
+
+@pytest.mark.parametrize(
+    "name", ["package.none", "package.svd", "package.NMF", "random signs", "package.", "..", "a. "]
+)
+def test_a_method_that_is_called_like_one_of_the_atlas_is_a_method_of_its_own(name):
+    """A class named ``none`` took part in the reference, and one named ``svd`` was taken for kmdr's."""
+    atlas = atlas_rows(datasets=("usps", "colon"))
+    usual = third_party_effects(submitted_rows("package.Theirs"), atlas)
+    theirs = pd.concat([submitted_rows("package.Theirs"), submitted_rows(name, objective=0.99)])
+    lines = third_party_effects(theirs, atlas)
+    assert lines["method"].nunique() == 2
+    assert all(text.strip() for text in lines["method"])
+    assert_frame_equal(lines[lines["method"] == "Theirs"].reset_index(drop=True), usual)
+
+
+def test_classes_of_one_name_are_methods_of_their_own():
+    theirs = pd.concat([submitted_rows("a.PCA"), submitted_rows("b.PCA", objective=0.9)])
+    assert set(third_party_effects(theirs, atlas_rows(datasets=("usps", "colon")))["method"]) == {"a.PCA", "b.PCA"}
+
+
+def test_an_engine_that_is_called_none_is_no_reference():
+    atlas, theirs = atlas_rows(datasets=("usps", "colon")), submitted_rows("package.Theirs").assign(engine="kmdr")
+    easy = theirs[theirs["reducer"] == "none"].assign(engine="none", objective=0.99, concurrency=1)
+    expected = third_party_effects(theirs, atlas)
+    assert_frame_equal(third_party_effects(pd.concat([easy, theirs]), atlas), expected)
+
+
+def test_lines_at_another_r_than_the_atlas_has_count_at_no_multiple_of_k():
+    """At 1.4 k a method would otherwise be ranked among those at k."""
+    atlas = atlas_rows(datasets=("usps",))
+    theirs = submitted_rows("package.Theirs").query("dataset == 'usps'")
+    theirs = pd.concat([theirs, theirs[theirs["r"] == 10].assign(r=14), theirs[theirs["r"] == 10].assign(r=200 * 10)])
+    lines = third_party_effects(theirs, atlas).set_index("r")["multiple"]
+    assert lines[[14, 2000]].isna().all()
+    assert lines.drop([14, 2000]).tolist() == [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+
+
+def test_rows_that_all_failed_have_lines_with_the_reason(rows):
+    """As without k-means on all features, they were an error."""
+    failed = rows.assign(status="failed", error="out of memory", objective=np.nan)
+    for some in (failed, rows[rows["reducer"] != "none"]):
+        table = effects(some)
+        assert len(table)
+        assert (table["runs"] == 0).all()
+        assert table["loss"].isna().all()
+    assert (effects(failed)["failed"] == "out of memory").all()

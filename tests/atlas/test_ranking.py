@@ -292,6 +292,21 @@ def test_a_profile_ends_below_1_for_a_method_that_cannot_run_everywhere(table):
         performance_profiles(gap, "accuracy", AT_5K)
 
 
+def test_third_parties_join_the_ranking_of_the_others_and_take_no_dataset_from_it(rng):
+    """Some methods that were run on two datasets only left these two for all methods."""
+    values = pd.DataFrame(rng.random((12, 6)), columns=list("abcdef"))
+    values.loc[0, "f"] = np.nan
+    alone = largest_block(values)
+    few = {f"third party {i}": values["a"].where(values.index < 2) for i in range(60)}
+    table = values.assign(complete=values["b"], **few)
+    assert len(largest_block(table).values) == 2
+    block = largest_block(table, ["complete", *few])
+    assert_frame_equal(block.values.drop(columns="complete"), alone.values)
+    assert set(block.methods) == {*alone.methods, *few}
+    assert block.datasets == alone.datasets
+    assert_frame_equal(largest_block(values[["a"]], ["a"]).values, values[["a"]])  # no others
+
+
 def test_the_front_is_that_of_all_pairs(rng):
     points = pd.DataFrame(rng.integers(0, 12, (60, 2)), columns=["time", "loss"]).astype(float)
     points.loc[7] = np.nan

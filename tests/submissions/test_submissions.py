@@ -4,11 +4,16 @@ import json
 import lzma
 import os
 import shutil
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
 from atlas_rows import atlas_rows
+from kmdr.atlas.effects import effects, third_party_effects
+from kmdr.atlas.section import atlas_section
 from kmdr.base.errors import UserError
 from kmdr.base.provenance import environment
 from kmdr.base.text import short_hash
@@ -25,7 +30,7 @@ from kmdr.results.rows import csv_content
 from kmdr.results.table import all_rows, write_compressed
 from kmdr.submissions import Submission, submissions
 from kmdr.submissions.accept import accept, find
-from kmdr.submissions.card import CARD, derived, read_files
+from kmdr.submissions.card import CARD, derived, identity, read_files
 from kmdr.submissions.pack import submit
 from rows import HASH, write_rows
 
@@ -398,14 +403,17 @@ def test_an_outcome_belongs_to_a_card_and_to_its_rows(made):
     assert "states an outcome already" in refusal(made)
     assert accepted(made, again=True)["status"] == "verified"
     card = json.loads((made / CARD).read_bytes())
+    del card["sha256"]
     for entries in (
         {"author": "B"},
         {"verification": {**card["verification"], "status": "excellent"}},
         {"verification": "verified"},
+        {"files": None, "verification": {**card["verification"], "card": identity({**card, "files": None})}},
+        {"rows": "6", "verification": {**card["verification"], "card": identity({**card, "rows": "6"})}},
     ):
         change_card(made, **entries)
         assert submissions(made.parent) == []
-        change_card(made, author="A. Person", verification=card["verification"])
+        change_card(made, **{name: card[name] for name in ("author", "files", "rows", "verification")})
         assert len(submissions(made.parent)) == 1
     table = (made / COMPRESSED_TABLE).read_bytes()
     (made / TABLE).write_bytes(lzma.decompress(table))  # newer, so it would be read
@@ -462,11 +470,66 @@ def test_a_report_shows_accepted_methods_of_the_atlas_with_author_and_status(tmp
     listed = Submission(place, "theirs", "Theirs", "A. Person", "CC-BY-4.0", status, "", len(theirs))
     monkeypatch.setattr("kmdr.reporting.contents.submissions", lambda folder: [listed] * (folder == place.parent))
     shown = read_contents(reference).atlas
-    name = "Theirs" if status == "verified" else "Theirs (as reported)"
+    name = "Theirs (theirs)" if status == "verified" else "Theirs (theirs, as reported)"
     assert shown.provenance == {name: f"A. Person: {status}"}
     is_theirs = shown.effects["method"] == name
     assert is_theirs.any()
     assert_frame_equal(shown.effects[~is_theirs].reset_index(drop=True), alone.effects)
+    monkeypatch.chdir(reference)
+    monkeypatch.setattr("kmdr.reporting.contents.submissions", lambda folder: [listed] * (folder == place.parent))
+    assert_frame_equal(read_contents(Path()).atlas.effects, shown.effects)
+
+
+@pytest.fixture
+def several(tmp_path, monkeypatch):
+    """Return a function that writes an atlas with submissions of classes by name, and returns it as a report has it."""
+    reference = tmp_path / "reference"
+    reference.mkdir()
+    write_rows(reference, atlas_rows(datasets=("usps", "colon")), machine=HASH)
+    theirs = atlas_rows(datasets=("usps", "colon"), methods=("none", "variance"))
+
+    def read(**classes):
+        listed = []
+        for name, reducer in classes.items():
+            place = tmp_path / "submitted" / name
+            place.mkdir(parents=True, exist_ok=True)
+            changed = theirs["reducer"].astype(str).replace({"variance": reducer})
+            write_rows(place, theirs.assign(reducer=changed), machine=HASH)
+            listed.append(Submission(place, name, "M", "", "", "verified", "", len(theirs)))
+        monkeypatch.setattr("kmdr.reporting.contents.submissions", lambda folder: listed)
+        return read_contents(reference).atlas
+
+    return read
+
+
+def test_submissions_neither_depend_on_each_other_nor_on_their_order(several):
+    """Of several methods with one name, the first had the name for itself."""
+    one, both, reverse = several(b="p.X"), several(a="q.X", b="p.X"), several(b="p.X", a="q.X")
+    assert both.provenance == reverse.provenance == dict.fromkeys(["X (a)", "X (b)"], "no author: verified")
+    assert_frame_equal(both.effects, reverse.effects)
+    assert_frame_equal(both.effects[both.effects["method"] != "X (a)"].reset_index(drop=True), one.effects)
+    misled = several(a="p.X (b)", b="p.X")
+    assert len(misled.provenance) == 2
+    assert not misled.effects.duplicated(["dataset", "form", "method", "r"]).any()
+
+
+@pytest.mark.parametrize("name", ["p.random_sign", "p.gaussian", "p.none", "p." + "x" * 190, "p.$x$", "p.<b>"])
+def test_a_page_can_be_made_with_any_name_of_a_submitted_method(several, name):
+    """A class that was called like a reducer of kmdr was an error."""
+    atlas = several(theirs=name)
+    section = atlas_section(atlas.effects, atlas.traits, (), atlas.provenance)
+    assert set(atlas.provenance) <= section.data["by"].keys()
+
+
+def test_a_page_can_be_made_with_the_smallest_numbers_that_rows_may_have():
+    """F over a tiny F was infinite, and no axis shows that."""
+    atlas, theirs = (atlas_rows(datasets=("usps", "colon", "nips", "isolet", "basehock")) for _ in range(2))
+    theirs = theirs[theirs["reducer"].isin(["none", "variance"])]
+    theirs["reducer"] = theirs["reducer"].astype(str).replace({"variance": "p.X"})
+    tiny = {name: theirs[name].where(theirs["reducer"] != "none", 5e-324) for name in ("objective", "total_seconds")}
+    lines = third_party_effects(theirs.assign(**tiny), atlas)
+    assert np.isfinite(lines.select_dtypes("number").drop(columns="multiple").fillna(0)).all(axis=None)
+    assert atlas_section(pd.concat([effects(atlas), lines]), provenance={"X": "A"}).files
 
 
 def test_a_report_is_out_of_date_when_a_submission_changes_and_names_a_damaged_one_once(tmp_path, capsys):
@@ -482,3 +545,5 @@ def test_a_report_is_out_of_date_when_a_submission_changes_and_names_a_damaged_o
     assert "theirs" not in capsys.readouterr().err
     read_contents(reference)
     assert capsys.readouterr().err.count("theirs") == 1
+    Path(os.fsdecode(os.fsencode(place.parent) + b"/\xff")).mkdir()  # a name that is not UTF-8
+    assert fingerprint(reference) not in seen

@@ -5,6 +5,7 @@ and the differences of P, ARI and NMI. Times are medians of the serially timed r
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from itertools import groupby
@@ -42,6 +43,11 @@ SAME_SOURCE: Mapping[str, str] = {
 _BLOCK = ["dataset", "form", "k"]
 _LINE = [*_BLOCK, "method", "r"]
 _VALUES = ("objective", "accuracy", "ari", "nmi")
+# Denominators up to it are taken for 0: ratios of what rows may have, and the squares of these, are finite.
+LEAST = 1e-100
+# Columns that rows must share with the atlas to be compared with it, and settings of kmdr's own k-means.
+_TASK = ["dataset", "options", "data_sha256", "n", "d", "k", "seed", "matching", "threads"]
+_KMEANS = ["start", "n_init", "max_iter", "kmeans"]
 
 
 def source_names(datasets: "pd.Series[str]") -> "pd.Series[str]":
@@ -54,7 +60,8 @@ def names_of(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None =
     """Return the name of each (reducer, params) of some rows, as `with_engines` returns them.
 
     A pair that the atlas does not have, as of a third party, is named by its reducer and, if the atlas or the rows have
-    other pairs of it, by the parameters in which these differ.
+    other pairs of it, by the parameters in which these differ. The reducer is the last part of an import path, and the
+    whole path if another method has that name, e.g. a class ``none`` or ``svd``.
 
     Parameters
     ----------
@@ -64,13 +71,18 @@ def names_of(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None =
     known = method_names() if methods is None else methods
     pairs = set(zip(rows["reducer"].astype(str), rows["params"].astype(str), strict=True))
     names = {pair: known[pair] for pair in pairs if pair in known}
+    short: dict[tuple[str, str], str] = {}
+    full: dict[tuple[str, str], str] = {}
     for name, of_reducer in groupby(sorted(pairs | known.keys()), key=itemgetter(0)):
         several = list(of_reducer)
-        short = ", ".join(part.rpartition(".")[2] for part in name.split(", "))
-        labels = differences([params for _, params in several])
-        new = {pair: f"{short}{label}" for pair, label in zip(several, labels, strict=True)}
-        names |= {pair: text for pair, text in new.items() if pair in pairs and pair not in known}
-    return names
+        last = ", ".join(part.rpartition(".")[2].strip() or part for part in name.split(", "))
+        for pair, label in zip(several, differences([params for _, params in several]), strict=True):
+            if pair in pairs and pair not in known:
+                short[pair], full[pair] = f"{last}{label}", f"{name}{label}"
+    for new in (short, full):
+        taken = Counter([*known.values(), *new.values()])
+        names |= {pair: text for pair, text in new.items() if pair not in names and taken[text] == 1}
+    return names | {pair: f"another {text}" for pair, text in full.items() if pair not in names}
 
 
 def with_engines(rows: pd.DataFrame) -> pd.DataFrame:
@@ -147,7 +159,7 @@ def effects(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = 
     lines["failed"] = lines["failed"].fillna("")
     none = lines[lines["method"] == REFERENCE].drop_duplicates(_BLOCK).set_index(_BLOCK)["seconds"]
     lines = lines.join(none.rename("seconds_none"), on=_BLOCK)
-    lines["speedup"] = lines["seconds_none"] / lines["seconds"].where(lines["seconds"] > 0)
+    lines["speedup"] = lines["seconds_none"] / lines["seconds"].where(lines["seconds"] > LEAST)
     lines["multiple"] = nearest_multiple(lines["r"], lines["k"])
     lines.loc[_has_one_r(lines), "multiple"] = np.nan
     return lines[COLUMNS].sort_values(KEY, kind="stable", ignore_index=True)
@@ -158,7 +170,9 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
 
     They are compared with k-means on all features of the same rows, so that times are of one machine. Rows count if
     k-means has the settings, and the data the content, that rows of the atlas have: an easier task would be an unfair
-    comparison. Engines of a third party have settings of their own.
+    comparison. Engines of a third party have settings of their own, but the same repetitions, threads and matching.
+
+    A line whose r the atlas would not run has no ``multiple``: it counts like that of a method with one r.
 
     Parameters
     ----------
@@ -170,10 +184,12 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     if rows.empty:
         return pd.DataFrame(columns=COLUMNS)
     full = atlas[(atlas["reducer"] == ALL_FEATURES) & _is_kmdr(atlas)]
-    data, settings = ["dataset", "options", "data_sha256", "k"], ["start", "n_init", "max_iter", "kmeans"]
-    fair = np.where(_is_kmdr(rows), _is_among(rows, full, [*data, *settings]), _is_among(rows, full, data))
-    lines = effects(rows[fair])
-    return lines[~lines["method"].isin([*method_names().values()])].reset_index(drop=True)
+    fair = np.where(_is_kmdr(rows), _is_among(rows, full, [*_TASK, *_KMEANS]), _is_among(rows, full, _TASK))
+    # The reference is kmdr's k-means, and no engine of a third party that is called like it.
+    other = (rows["reducer"] == ALL_FEATURES) & (rows["engine"] == ALL_FEATURES)
+    lines = effects(rows[fair & ~other])
+    lines = lines[~lines["method"].isin([*method_names().values()])].reset_index(drop=True)
+    return lines.assign(multiple=lines["multiple"].where(np.ceil(lines["multiple"] * lines["k"]) == lines["r"]))
 
 
 def _is_kmdr(rows: pd.DataFrame) -> NDArray[np.bool_]:
@@ -222,9 +238,9 @@ def _paired(table: pd.DataFrame) -> pd.DataFrame:
     pairs = ok.join(none, on=[*_BLOCK, *REPETITION], how="inner")
     values = {name: pairs[name] - pairs[f"{name}_none"] for name in _VALUES[1:]}
     F, F_none = pairs["objective"], pairs["objective_none"]
-    loss = F.div(F_none.where(F_none > 0)) - 1
+    loss = F.div(F_none.where(F_none > LEAST)) - 1
     values = {"loss": loss.mask(F_none == F, 0.0), **values}
-    pairs = pairs[_LINE].assign(**values)
+    pairs = pairs[_LINE].assign(**values).reset_index(drop=True)  # without pairs, its index has the names of columns
     parts = [pairs.groupby(_LINE).size().rename("runs")]
     for name in QUANTITIES:
         # In ascending order, so that the sums do not depend on the order of the rows.

@@ -21,13 +21,21 @@ from kmdr.figures.style import KNOWN, PRINT, TEXT_WIDTH, Style, method_styles, p
 LABELS = {"loss": "objective (F)", "accuracy": "accuracy (P)", "ari": "ARI", "nmi": "NMI", "time": "time"}
 _LINE = 0.14  # inches: height of a method in the diagram of ranks
 _BAR, _GREY = "#444444", "#999999"
+_LONGEST = 48  # characters of a label
 
 
 def styles_of(methods: Sequence[str]) -> dict[str, Style]:
-    """Return the appearance of each method, in the order of legends: that of its reducer, or a variant."""
+    """Return the appearance of each method, in the order of legends: that of its reducer, or a variant.
+
+    Other methods may be called like a reducer of the atlas, or have names that are too long for a figure.
+    """
     pairs = {name: pair for pair, name in method_names().items()}
-    names = {pairs.get(name, (name, "{}")): name for name in methods}
-    return {names[pair]: style._replace(label=names[pair]) for pair, style in method_styles(names).items()}
+    names = {pairs.get(name, (name, "")): name for name in methods}
+    return {names[pair]: style._replace(label=_short(names[pair])) for pair, style in method_styles(names).items()}
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def critical_differences(ranking: Ranking) -> Drawing:

@@ -20,7 +20,7 @@ Benavoli, Corani, Mangili, Should we really use post-hoc tests based on mean-ran
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from kmdr.analysis.ranks import mean_ranks, profiles, rank_methods
 from kmdr.analysis.rows import mean_interval
 from kmdr.analysis.significance import LEVEL
 from kmdr.atlas.design import design
-from kmdr.atlas.effects import DATA, REFERENCE, source_names
+from kmdr.atlas.effects import DATA, LEAST, REFERENCE, source_names
 
 # Whether the smallest value is the best.
 ASCENDING = {"loss": True, "accuracy": False, "ari": False, "nmi": False, "time": True}
@@ -123,7 +123,7 @@ class Ranking(NamedTuple):
 def usable(effects: pd.DataFrame) -> pd.DataFrame:
     """Return the lines with a loss, with ``time``, the seconds as a share of that of all features, and ``source``."""
     some: pd.DataFrame = effects[effects["loss"].notna()]
-    time = some["seconds"] / some["seconds_none"].where(some["seconds_none"] > 0)
+    time = some["seconds"] / some["seconds_none"].where(some["seconds_none"] > LEAST)
     return some.assign(time=time, source=source_names(some["dataset"]))
 
 
@@ -173,10 +173,11 @@ def _tabulate(lines: pd.DataFrame, quantity: str, form: str, columns: str = "met
     return means
 
 
-def largest_block(values: pd.DataFrame) -> Block:
+def largest_block(values: pd.DataFrame, third_parties: Collection[str] = ()) -> Block:
     """Return the datasets and methods without a gap that have the most values together.
 
     Of equally many values, the block with more datasets is taken, then with the methods that come first by name.
+    Methods of third parties do not choose the datasets: those without a gap on the block of the others join it.
 
     Examples
     --------
@@ -184,7 +185,8 @@ def largest_block(values: pd.DataFrame) -> Block:
     >>> list(largest_block(table).values.columns), largest_block(table).datasets
     (['a', 'b'], (2,))
     """
-    names = sorted(values.columns)
+    every, hosts = sorted(values.columns), sorted(set(values.columns) - {*third_parties})
+    names = hosts or every
     known = values[names].notna()
     patterns = {frozenset(known.columns[line]) for line in known.to_numpy()}
     # The methods of the best block are those that some datasets have in common.
@@ -194,10 +196,11 @@ def largest_block(values: pd.DataFrame) -> Block:
         if len(sets) > _SETS:
             sets = set(sorted(sets, key=lambda some: (-_size(known, some)[0], sorted(some)))[: _SETS // 2])
     best = min((some for some in sets if some), key=lambda some: (*_negative(_size(known, some)), sorted(some)))
-    columns = [name for name in names if name in best]
-    complete = known[columns].all(axis=1)
+    complete = known[sorted(best)].all(axis=1)
+    joining = {name for name in every if name not in names and values.loc[complete, name].notna().all()}
+    columns = [name for name in every if name in best | joining]
     block = values.loc[complete, columns].sort_index()
-    return Block(block, tuple(n for n in names if n not in best), tuple(values.index[~complete].sort_values()))
+    return Block(block, tuple(n for n in every if n not in columns), tuple(values.index[~complete].sort_values()))
 
 
 def _size(known: pd.DataFrame, methods: Iterable[str]) -> tuple[int, int]:
@@ -266,13 +269,21 @@ def sources_of(effects: pd.DataFrame) -> set[str]:
 
 
 def rank_lines(
-    lines: pd.DataFrame, quantity: str, condition: Condition, form: str, sources: set[str]
+    lines: pd.DataFrame,
+    quantity: str,
+    condition: Condition,
+    form: str,
+    sources: set[str],
+    third_parties: Collection[str] = (),
 ) -> Ranking | None:
-    """Return the same as `rank` of the lines that a condition chooses, from data of some sources."""
+    """Return the same as `rank` of the lines that a condition chooses, from data of some sources.
+
+    Methods of third parties do not choose the datasets, see `largest_block`.
+    """
     values = _tabulate(lines, quantity, form)
     if not np.isfinite(values).any(axis=None):  # as when no method is fast enough
         return None
-    block = largest_block(values)
+    block = largest_block(values, third_parties)
     if block.values.shape[1] < 2:
         return None
     block = block._replace(datasets=tuple(sorted(sources - set(block.values.index))))
@@ -393,7 +404,9 @@ def is_on_front(time: "pd.Series[float]", loss: "pd.Series[float]") -> "pd.Serie
     return front.reindex(points.index, fill_value=False)
 
 
-def pareto_over_datasets(effects: pd.DataFrame, form: str = ALL_FORMS) -> pd.DataFrame:
+def pareto_over_datasets(
+    effects: pd.DataFrame, form: str = ALL_FORMS, third_parties: Collection[str] = ()
+) -> pd.DataFrame:
     """Return the mean time and loss of each method at each multiple of k, and which are on the front.
 
     The means are over the datasets that these have in common, see `largest_block`.
@@ -414,7 +427,9 @@ def pareto_over_datasets(effects: pd.DataFrame, form: str = ALL_FORMS) -> pd.Dat
     tables = {name: _tabulate(points, name, form, "key") for name in ("time", "loss")}
     if tables["time"].empty:
         return pd.DataFrame(columns=[*columns, "front"])
-    block = largest_block(tables["time"]).values
+    block = largest_block(
+        tables["time"], [key for (method, _), key in labels.items() if method in third_parties]
+    ).values
     lines = []
     for (method, multiple), key in labels.items():
         if key not in block.columns:

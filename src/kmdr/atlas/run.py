@@ -150,8 +150,10 @@ def with_method(plan: Design, name: str) -> Design:
     Raises
     ------
     UserError
-        If there is no such reducer.
+        If there is no such reducer, or it is k-means on all features itself.
     """
+    if name == ALL_FEATURES:
+        raise UserError(f"METHOD = {name} is k-means on all features, which is run next to any method; name another")
     outside = Method("outside", {"path": name})
     method = plan.methods.get(name) or (outside if "." in name else Method(name))
     key = key_of(method)
@@ -175,6 +177,9 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
         The only method, see `with_method`.
     """
     plan, start = design() if method is None else with_method(design(), method), time.time()
+    if method is not None:  # before data are prepared, which may take hours
+        for some in plan.methods.values():
+            reducers.make(*reducers.named(some.config))
     thin = budget is not None
     names = available([name for name in plan.datasets if not chosen or name in chosen])
     if not names:
@@ -215,7 +220,8 @@ def _timed_grid(plan: Design, cell: Cell) -> list[int]:
 
 def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[Cell, Sequence[int]]:
     """Return the cells, with their r, whose intervals are wider than the rule says; all features go along."""
-    chosen_cells = wide_lines(effects(Results.from_folder(out).rows(STUDY, mixed=True)), plan.repeats.width)
+    names = {key_of(method): name for name, method in plan.methods.items()}  # whatever else was run into the folder
+    chosen_cells = wide_lines(effects(Results.from_folder(out).rows(STUDY, mixed=True), names), plan.repeats.width)
     left = {
         cell: more
         for cell, grid in asked.items()

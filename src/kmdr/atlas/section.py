@@ -1,7 +1,7 @@
 """The atlas in the report: the page "Which method?", its tables and figures, and the data of its script."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,14 +101,15 @@ def atlas_section(
     by = dict.fromkeys(design().methods, OURS) | dict(provenance or {})
     domains = {str(name): part for name, part in effects.groupby("domain") if name and len(sources_of(part)) > 1}
     scopes = {ALL: effects, **domains}
-    packed = {name: list(_rankings(part)) for name, part in scopes.items()}
+    third_parties = [*(provenance or {})]
+    packed = {name: list(_rankings(part, third_parties)) for name, part in scopes.items()}
     several = {name: [ranking for ranking, _ in some] for name, some in packed.items()}
     # Advice is given, and explained, with kmdr's methods alone.
-    ours = effects[~effects["method"].isin([*(provenance or {})])]
+    ours = effects[~effects["method"].isin(third_parties)]
     validations = _validations(ours, traits)
     explained = pd.DataFrame() if traits is None else explain(ours, traits)
     pieces = {"Rankings": [_ranking_piece(name, part, several[name], by) for name, part in scopes.items()]}
-    pieces["Figures"] = list(_figures(effects, several[ALL], formats))
+    pieces["Figures"] = list(_figures(effects, several[ALL], formats, third_parties))
     if validations:
         pieces["How good is the advice?"] = [_advice_piece(validations)]
     if len(explained):
@@ -137,8 +138,10 @@ def _conditions(effects: pd.DataFrame, quantity: str) -> Iterator[Condition]:
         yield from (Condition(budget=budget) for budget in _BUDGETS)
 
 
-def _rankings(effects: pd.DataFrame) -> Iterator[tuple[Ranking, dict[str, Any]]]:
+def _rankings(effects: pd.DataFrame, third_parties: Collection[str]) -> Iterator[tuple[Ranking, dict[str, Any]]]:
     """Yield the rankings of each form of some data, by each quantity, at each r and within each time.
+
+    Methods of third parties do not choose the data, see `kmdr.atlas.ranking.largest_block`.
 
     Each comes with its data for the script.
     """
@@ -147,7 +150,7 @@ def _rankings(effects: pd.DataFrame) -> Iterator[tuple[Ranking, dict[str, Any]]]
         sources, lines = sources_of(part), {str(c): chosen_lines(part, c) for c in _conditions(part, "loss")}
         for quantity in _QUANTITIES:
             for condition in _conditions(part, quantity):
-                ranking = rank_lines(lines[str(condition)], quantity, condition, form, sources)
+                ranking = rank_lines(lines[str(condition)], quantity, condition, form, sources, third_parties)
                 if ranking is not None:
                     yield ranking, _packed(ranking, _medians(lines[str(condition)], quantity))
 
@@ -225,7 +228,9 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
     return Piece(f"{scope[0].upper()}{scope[1:]}", table_files(table_, stem), table_)
 
 
-def _figures(effects: pd.DataFrame, several: Sequence[Ranking], formats: Sequence[str]) -> Iterator[Piece]:
+def _figures(
+    effects: pd.DataFrame, several: Sequence[Ranking], formats: Sequence[str], third_parties: Collection[str]
+) -> Iterator[Piece]:
     ranking = _find(several, "loss", Condition(multiple=20.0))
     if ranking is not None and len(ranking.ranks) > 1:
         files = figure_files(critical_differences(ranking), Path("figures/atlas_ranks"), formats)
@@ -241,7 +246,7 @@ def _figures(effects: pd.DataFrame, several: Sequence[Ranking], formats: Sequenc
         near = _listed(f"{name} {100 * share:.0f} %" for name, share in shares.items())
         alt = f"Share of the sources on which F of a method is at most {_NEAR:g} times the best one: {near}."
         yield Piece(f"Performance profiles by F at {at_20k}", files, alt=alt)
-    points = pareto_over_datasets(effects, _FORM)
+    points = pareto_over_datasets(effects, _FORM, third_parties)
     if len(points):
         files = figure_files(trade_off(points, _FORM), Path("figures/atlas_trade_off"), formats)
         front = points[points["front"]].sort_values("time").to_dict("records")

@@ -141,22 +141,23 @@ def _with_submitted(
 ) -> tuple[pd.DataFrame, Mapping[str, str]]:
     """Return effects, with submissions next to a folder of results, and who submitted which method.
 
-    Methods whose rows nobody could recompute say so in their names, because sentences name the leaders.
+    Each name ends with that of its submission, so that no two are equal, none is one of kmdr's, and no submission
+    changes the names of another. Methods whose rows nobody could recompute say so, because sentences name the leaders.
     """
     several: list[pd.DataFrame] = [lines]
     provenance: dict[str, str] = {}
-    for submission in submissions(folder.parent / SUBMITTED):
+    for submission in submissions(folder.absolute().parent / SUBMITTED):
         try:
-            submitted = third_party_effects(select_atlas(Results.from_folder(submission.folder).every_row), rows)
+            results = Results.from_folder(submission.folder)
         except UserError as error:
             notes.append(without_folders(str(error)))
             continue
-        names = {}
-        for name in submitted["method"].unique():
-            label = name if submission.status != UNCHECKED else f"{name} ({UNCHECKED})"
-            names[name] = label if label not in {*lines["method"], *provenance} else f"{label} ({submission.name})"
-        several.append(submitted.replace({"method": names}))
-        provenance |= dict.fromkeys(names.values(), f"{submission.author}: {submission.status}")
+        notes += results.notes
+        submitted = third_party_effects(select_atlas(results.every_row), rows)
+        status = f", {UNCHECKED}" if submission.status == UNCHECKED else ""
+        names = {name: f"{name} ({submission.name}{status})" for name in submitted["method"].unique()}
+        several.append(submitted.assign(method=submitted["method"].map(names)))
+        provenance |= dict.fromkeys(names.values(), f"{submission.author or 'no author'}: {submission.status}")
     table = pd.concat([some for some in several if len(some)] or [lines], ignore_index=True)
     return table.sort_values(KEY, kind="stable", ignore_index=True), provenance
 
@@ -187,7 +188,7 @@ def fingerprint(folder: Path) -> bytes:
     atlas = atlas_folder(folder)
     if atlas != folder:
         inputs += [f"{atlas.name}/{name}" for name in (rows_file(atlas).name, ASKED, f"facts/{TRAITS_FACT}.csv")]
-    digest.update(submissions_digest(folder.parent / SUBMITTED).encode())
+    digest.update(submissions_digest(folder.absolute().parent / SUBMITTED).encode())
     for name in inputs:
         try:
             with open_table(folder, name) as table:  # the same rows, compressed or not, give the same report

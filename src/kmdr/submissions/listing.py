@@ -1,11 +1,12 @@
 """The accepted submissions of a folder, with their status."""
 
 import hashlib
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 from kmdr.base.errors import UserError
-from kmdr.base.text import tell
+from kmdr.base.text import single_line, tell
 from kmdr.results.checksums import sha256_hex
 from kmdr.results.folder import file_status, read_file
 from kmdr.results.paths import COMPRESSED_TABLE
@@ -55,10 +56,16 @@ def submission(folder: Path) -> Submission | None:
     if rows_file(folder).name != COMPRESSED_TABLE:  # a newer table, which the card does not state, would be read
         return None
     table = read_file(folder, COMPRESSED_TABLE) or b""
-    if folder.name != card["name"] or card["files"].get(COMPRESSED_TABLE, {}).get("sha256") != sha256_hex(table):
+    stated_file = {"sha256": sha256_hex(table), "bytes": len(table)}
+    files, rows = card.get("files"), card.get("rows")  # missing if somebody else wrote the outcome
+    if not isinstance(files, dict) or files.get(COMPRESSED_TABLE) != stated_file or not isinstance(rows, int):
+        return None
+    if folder.name != card["name"]:
         return None
     stated = {name: card[name] for name in STATED}
-    return Submission(folder, **stated, status=check["status"], reason=str(check.get("reason", "")), rows=card["rows"])
+    return Submission(
+        folder, **stated, status=check["status"], reason=single_line(str(check.get("reason", ""))), rows=rows
+    )
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -76,7 +83,7 @@ def submissions_digest(folder: Path) -> str:
                 content = read_file(path, name) or b""
             except UserError as error:  # the report says so
                 content = str(error).encode()
-            digest.update(f"{path.name}\0{name}\0{sha256_hex(content)}\0".encode())
+            digest.update(os.fsencode(path.name) + f"\0{name}\0{sha256_hex(content)}\0".encode())
     return digest.hexdigest()
 
 
