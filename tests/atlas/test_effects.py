@@ -295,3 +295,20 @@ def test_rows_that_all_failed_have_lines_with_the_reason(rows):
         assert (table["runs"] == 0).all()
         assert table["loss"].isna().all()
     assert (effects(failed)["failed"] == "out of memory").all()
+
+
+@pytest.mark.parametrize("change", ["failed", "missing"])
+def test_who_submits_a_method_cannot_choose_among_its_repetitions(change):
+    """Failed trials are not rerun, and nobody sees which were not handed in."""
+    atlas = atlas_rows(datasets=("usps", "colon"))
+    theirs = atlas_rows(datasets=("usps", "colon"), methods=("none", "variance"))
+    theirs["reducer"] = theirs["reducer"].astype(str).replace({"variance": "package.Theirs"})
+    every = third_party_effects(theirs, atlas)
+    r = every["r"].max()
+    worst = (
+        (theirs["reducer"] == "package.Theirs") & (theirs["r"].astype(int) == r) & (theirs["repeat"].astype(int) == 1)
+    )
+    assert worst.any()
+    chosen = theirs.assign(status=theirs["status"].where(~worst, "failed")) if change == "failed" else theirs[~worst]
+    lines = third_party_effects(chosen.reset_index(drop=True), atlas)
+    assert_frame_equal(lines, every[every["r"] != r].reset_index(drop=True))

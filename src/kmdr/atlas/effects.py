@@ -172,6 +172,9 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     k-means has the settings, and the data the content, that rows of the atlas have: an easier task would be an unfair
     comparison. Engines of a third party have settings of their own, but the same repetitions, threads and matching.
 
+    A line of which trials failed, or repetitions are missing, does not count: nobody reruns these, so its author could
+    choose among repetitions.
+
     A line whose r the atlas would not run has no ``multiple``: it counts like that of a method with one r.
 
     Parameters
@@ -187,13 +190,21 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     fair = np.where(_is_kmdr(rows), _is_among(rows, full, [*_TASK, *_KMEANS]), _is_among(rows, full, _TASK))
     # The reference is kmdr's k-means, and no engine of a third party that is called like it.
     other = (rows["reducer"] == ALL_FEATURES) & (rows["engine"] == ALL_FEATURES)
-    lines = effects(rows[fair & ~other])
-    lines = lines[~lines["method"].isin([*method_names().values()])].reset_index(drop=True)
+    lines = effects(rows[fair & ~other & _has_every_repetition(rows)])
+    lines = lines[~lines["method"].isin([*method_names().values()]) & (lines["failed"] == "")].reset_index(drop=True)
     return lines.assign(multiple=lines["multiple"].where(np.ceil(lines["multiple"] * lines["k"]) == lines["r"]))
 
 
 def _is_kmdr(rows: pd.DataFrame) -> NDArray[np.bool_]:
     return np.asarray(rows["engine"].astype(object).fillna("").isin(["", "kmdr"]))  # older rows do not name it
+
+
+def _has_every_repetition(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows are of a method, data and r of which there are the repetitions from 0 to the last."""
+    line = ["dataset", "options", "reducer", "params", "engine", "kmeans", "k", "r", "seed"]
+    keys = pd.MultiIndex.from_frame(rows[line].astype(str)).factorize()[0]
+    repeats = rows["repeat"].astype(float).groupby(keys)
+    return np.asarray(repeats.transform("nunique") == repeats.transform("max") + 1)
 
 
 def _is_among(rows: pd.DataFrame, others: pd.DataFrame, columns: list[str]) -> NDArray[np.bool_]:
