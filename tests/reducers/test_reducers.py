@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from kmdr import reducers
 from kmdr.base.errors import UserError
 from kmdr.linalg import fast_frobenius_svd, padded
-from kmdr.reducers import leverage
+from kmdr.reducers import base, leverage
 from kmdr.reducers.fast_transform import successes
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
 from oracles import laplacian_scores_error, laplacian_scores_reference
@@ -274,7 +274,7 @@ def test_parameters_out_of_range_are_refused(name, params):
     ids=str,
 )
 def test_parameters_of_the_wrong_type_are_refused(name, params):
-    with pytest.raises(UserError, match=next(iter(params))):
+    with pytest.raises(UserError, match=rf"\b{next(iter(params))}\b"):
         reducers.make(name, params)
 
 
@@ -630,6 +630,17 @@ def test_approximate_vectors_of_the_centred_matrix_are_exact_where_its_rank_is_l
     assert np.abs(reducers.make("leverage_approx").prepare(A, K, rng) - exact).max() > 1e-3
     scores = PCA(K, svd_solver="full").fit_transform(A)
     same_up_to_signs(run("approx_svd", {"centred": True}, A, K), scores, 1e-8)
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 12), (12, 30), (12, 12)])
+def test_ridge_leverage_needs_room_for_two_gram_matrices_of_the_shorter_side(n, d, monkeypatch, rng):
+    """They may take half of the memory, so a machine with two times as much as both will do, and no smaller one."""
+    enough = 2 * (2 * 8 * 12**2)
+    monkeypatch.setattr(base, "memory", lambda: enough)
+    assert run("ridge_leverage", {}, rng.random((n, d)), 5).shape == (n, 5)
+    monkeypatch.setattr(base, "memory", lambda: enough - 1)
+    with pytest.raises(UserError, match=r"^ridge_leverage needs .* GiB for the Gram matrix of 12 rows"):
+        run("ridge_leverage", {}, rng.random((n, d)), 5)
 
 
 # --- laplacian_score
