@@ -263,6 +263,18 @@ def test_a_table_of_another_kind_is_named_in_one_sentence(folder, place, damage,
     assert len(str(caught.value)) < 600
 
 
+@pytest.mark.parametrize("command", [rows_of, lambda folder: build(folder, studies()), figures_for_folder])
+def test_a_folder_without_a_table_or_rows_is_refused_with_what_to_do(folder, command):
+    path = folder / "rows.csv"
+    header = path.read_text().partition("\n")[0]
+    path.unlink()
+    with pytest.raises(UserError, match=r"^there is no .*rows\.csv, so .* has no rows; run a study into it first"):
+        command(folder)
+    path.write_text(f"{header}\n")
+    with pytest.raises(UserError, match=r"rows\.csv has no rows; expected at least one trial; run the study first"):
+        command(folder)
+
+
 @pytest.mark.parametrize("damage", [*KINDS, *EMPTY])
 def test_a_fact_of_another_kind_is_named_or_not_there(folder, damage):
     (folder / "facts").mkdir()
