@@ -6,10 +6,10 @@ runs in a fork of this process, which has imported the libraries but nothing of 
 module's place, and compiles its kernels anew. Survivors are printed as they come, with the line before and after: each
 is a test to write, or a change that makes no difference.
 
-A change within a function is shown only to the tests that call the function, the quickest files first; a first run of
-all tests notes the calls. Calls in other processes do not count, since these import the unchanged module; nor do calls
-whose result an earlier test left in a cache. All tests run for a function with a decorator, which may be compiled, and
-for one that no test calls.
+A change in the body of a function is shown only to the tests that call the function, the quickest files first; a first
+run of all tests notes the calls. Calls in other processes do not count, since these import the unchanged module; nor do
+calls whose result an earlier test left in a cache. All tests run for a function with a decorator, which may be
+compiled, and for one that no test calls.
 
 Exit status: 1 if the tests of an unchanged module fail.
 """
@@ -168,7 +168,8 @@ class _Order:
 def tests_of(costs: Mapping[str, Cost], source: str, line: int) -> dict[str, Cost]:
     """Return the tests that a change in a line of a module is shown to, in the order in which they run."""
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or 0)]
+    # A default value is also seen by tests that inspect a signature and call nothing.
+    around = [node for node in functions if node.body[0].lineno <= line <= (node.end_lineno or 0)]
     outer = min(around, key=lambda node: node.lineno, default=None)
     calling = [test for test in costs if outer and not outer.decorator_list and outer.lineno in costs[test].calls]
     tests = calling or list(costs)

@@ -5,14 +5,17 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import yaml
 from scipy.linalg import hadamard
 from scipy.stats import binom, kstest
 from sklearn.decomposition import PCA
 
 from kmdr import reducers
 from kmdr.base.errors import UserError
+from kmdr.base.paths import CONF
 from kmdr.linalg import fast_frobenius_svd, padded
 from kmdr.reducers import base, leverage
+from kmdr.reducers.base import REGISTRY
 from kmdr.reducers.fast_transform import successes
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
 from oracles import laplacian_scores_error, laplacian_scores_reference
@@ -217,6 +220,17 @@ def test_names_and_summaries(name, params):
         reducers.make(name + "_")
     with pytest.raises(UserError, match="nonsense"):
         reducers.make(name, {"nonsense": 1})
+
+
+@pytest.mark.parametrize("name", reducers.names())
+def test_defaults_are_those_of_the_configuration_file_and_those_added_later_are_not_recorded(name):
+    configured = yaml.safe_load((CONF / "reducer" / f"{name}.yaml").read_text("utf-8"))
+    defaults = reducers.settings(name)
+    if name in ("svd", "approx_svd"):
+        configured["rank"] = "k"  # that of the theorems; experiments have r columns
+    assert {"name": name, **defaults} == configured
+    later = REGISTRY.known()[name].later
+    assert reducers.recorded(name, defaults) == {key: defaults[key] for key in defaults if key not in later}
 
 
 def test_unknown_parameters_suggest_the_nearest():
