@@ -1,10 +1,15 @@
 """Change single nodes of modules and count the changes that the modules' tests notice: ``mutants.py [MODULE ...]``.
 
 A mutant differs from a module in one operator, constant, argument, name or statement, drawn by ``--seed``. It is killed
-if its tests fail, take five times their CPU time, or wait twenty times as long as usual. Each runs in a fork of this
-process, which has imported the libraries but nothing of kmdr; the fork imports the mutant in the module's place, and
-compiles its kernels anew. Survivors are printed as they come, with the line before and after: each is a test to write,
-or a change that makes no difference.
+if its tests fail, if one takes more than five times its CPU time, or if all take twenty times as long as usual. Each
+runs in a fork of this process, which has imported the libraries but nothing of kmdr; the fork imports the mutant in the
+module's place, and compiles its kernels anew. Survivors are printed as they come, with the line before and after: each
+is a test to write, or a change that makes no difference.
+
+A change in the body of a function is shown only to the tests that call the function, the quickest files first; a first
+run of all tests notes the calls. Calls in other processes do not count, since these import the unchanged module; nor do
+calls whose result an earlier test left in a cache. All tests run for a function with a decorator, which may be
+compiled, and for one that no test calls.
 
 Exit status: 1 if the tests of an unchanged module fail.
 """
@@ -13,27 +18,30 @@ import argparse
 import ast
 import importlib
 import io
-import math
 import os
+import pickle
 import random
 import signal
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from resource import RLIMIT_CPU, setrlimit
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
+
+import pytest
 
 _PROJECT = Path(__file__).resolve().parents[1]
 # Modules, and the folders or files of tests that should notice a change of them.
 TESTS = {
     "analysis.statistics": ("analysis/test_statistics.py", "claims/test_repetitions.py"),
-    # The last take longest, so they run for the mutants that the others miss.
     "results.reader": (
         "results/test_store.py", "results/test_task_files_together.py", "results/test_hostile_results.py",
         "results/test_check.py", "results/test_older_folders.py", "results/test_folder_memory.py",
@@ -99,9 +107,82 @@ def mutants(source: str, count: int, choose: random.Random, edits: Any) -> Itera
                 return
 
 
-def _child(name: str, path: Path, source: str, arguments: Sequence[str]) -> int:
+class Cost(NamedTuple):
+    """The CPU seconds of a test, and the first lines of the functions of a module that it calls."""
+
+    cpu: float
+    calls: frozenset[int]
+
+
+class _Recorder:
+    """A plugin of pytest that writes the `Cost` of each test into a file."""
+
+    def __init__(self, path: Path, kept: Path) -> None:
+        self.path, self.kept, self.costs = str(path), kept, dict[str, Cost]()
+        self.calls, self.of_fixtures = set[int](), defaultdict[str, set[int]](set)
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> None:
+        del event, argument
+        if frame.f_code.co_filename == self.path:
+            self.calls.add(frame.f_code.co_firstlineno)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        begun, self.calls = time.process_time(), set()
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+        yield
+        sys.settrace(None)
+        # A fixture that several tests share was made for the first of them.
+        calls = self.calls.union(*(self.of_fixtures[name] for name in item.fixturenames))
+        self.costs[item.nodeid] = Cost(time.process_time() - begun, frozenset(calls))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        before, self.calls = self.calls, set()
+        yield
+        self.of_fixtures[fixturedef.argname] |= self.calls
+        self.calls |= before
+
+    def pytest_sessionfinish(self) -> None:
+        self.kept.write_bytes(pickle.dumps(self.costs))
+
+
+class _Order:
+    """A plugin of pytest that runs some tests in their order, and ends the process where one takes far longer."""
+
+    def __init__(self, tests: Mapping[str, Cost]) -> None:
+        self.tests, self.places = tests, {test: place for place, test in enumerate(tests)}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = sorted((i for i in items if i.nodeid in self.places), key=lambda item: self.places[item.nodeid])
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        # CPU time, since time alone would depend on what else runs; a fixture may have been made for another test.
+        signal.setitimer(signal.ITIMER_PROF, 5 * self.tests[item.nodeid].cpu + 30)
+        yield
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def tests_of(costs: Mapping[str, Cost], source: str, line: int) -> dict[str, Cost]:
+    """Return the tests that a change in a line of a module is shown to, in the order in which they run."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    # A default value is also seen by tests that inspect a signature and call nothing.
+    around = [node for node in functions if node.body[0].lineno <= line <= (node.end_lineno or 0)]
+    outer = min(around, key=lambda node: node.lineno, default=None)
+    calling = [test for test in costs if outer and not outer.decorator_list and outer.lineno in costs[test].calls]
+    tests = calling or list(costs)
+    cpu = Counter[str]()
+    for test in tests:
+        cpu[test.partition("::")[0]] += costs[test].cpu  # type: ignore[assignment]
+    # A file's tests stay together, or its fixtures would be made more than once.
+    tests.sort(key=lambda test: (cpu[file := test.partition("::")[0]], file, costs[test].cpu))
+    return {test: costs[test] for test in tests}
+
+
+def _child(name: str, path: Path, source: str, arguments: Sequence[str], plugin: object) -> int:
     """Run tests with another source of a module, and return their exit status."""
-    import pytest
     from numba.core.dispatcher import Dispatcher
 
     enable = Dispatcher.enable_caching
@@ -116,43 +197,48 @@ def _child(name: str, path: Path, source: str, arguments: Sequence[str]) -> int:
     code_of = SourceFileLoader.get_code
     Dispatcher.enable_caching, SourceFileLoader.get_code = enable_caching, get_code  # type: ignore[method-assign]
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        return int(pytest.main([*arguments]))
+        return int(pytest.main([*arguments], plugins=[plugin]))
 
 
 class Passed(NamedTuple):
-    """Whether tests passed, and the seconds and CPU seconds that they took."""
+    """Whether tests passed, and the seconds that they took."""
 
     passed: bool
     seconds: float
-    cpu: float
 
 
-def passes(module: str, source: str, seconds: float, cpu: float) -> Passed:
-    """Run the tests of a module with a source, for at most so many seconds and CPU seconds."""
+def passes(module: str, source: str, files: Iterable[str], plugin: object, seconds: float) -> Passed:
+    """Run files of tests with a source of a module and a plugin of pytest, for at most so many seconds."""
     path, begun = path_of(module), time.monotonic()
-    tests = [str(_PROJECT / "tests" / name) for name in TESTS[module]]
     options = ["-x", "-q", "-m", "not long", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--rootdir={_PROJECT}"]
-    arguments = [*options, *tests]
+    arguments = [*options, *(str(_PROJECT / name) for name in files)]
     pid = os.fork()
     if pid == 0:
         os.setsid()
-        setrlimit(RLIMIT_CPU, (math.ceil(cpu), math.ceil(cpu)))  # time alone would depend on what else runs
         null = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(null, stream)
         ended = 1
         with suppress(BaseException):
-            ended = _child(f"kmdr.{module}", path, source, arguments)
+            ended = _child(f"kmdr.{module}", path, source, arguments, plugin)
         os._exit(ended)
     ended = 0
     while not ended and time.monotonic() - begun < seconds:
         time.sleep(0.02)
-        ended, status, usage = os.wait4(pid, os.WNOHANG)
+        ended, status = os.waitpid(pid, os.WNOHANG)
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)  # with what its tests started
     if not ended:
-        _, status, usage = os.wait4(pid, 0)
-    return Passed(status == 0, time.monotonic() - begun, usage.ru_utime + usage.ru_stime)
+        _, status = os.waitpid(pid, 0)
+    return Passed(status == 0, time.monotonic() - begun)
+
+
+def usual_costs(module: str, source: str) -> tuple[dict[str, Cost], Passed]:
+    """Run the tests of an unchanged module, and return their costs, and how they passed."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = _Recorder(path_of(module), Path(folder, "costs"))
+        passed = passes(module, source, [f"tests/{name}" for name in TESTS[module]], recorder, 3600.0)
+        return pickle.loads(recorder.kept.read_bytes()) if passed.passed else {}, passed
 
 
 def _arguments() -> argparse.Namespace:
@@ -181,16 +267,21 @@ def main() -> int:
     failed = 0
     for module in arguments.modules:
         source = path_of(module).read_text(encoding="utf-8")
-        usual = passes(module, source, 3600.0, 3600.0)
+        costs, usual = usual_costs(module, source)
         if not usual.passed:
             print(f"{module}: its tests fail without any change", flush=True)
             failed += 1
             continue
         drawn = list(mutants(source, arguments.count, random.Random(f"{arguments.seed} {module}"), edits))
-        limits = 20 * usual.seconds + 60, 5 * usual.cpu + 5
+
+        def survives(mutant: Mutant) -> bool:
+            tests = tests_of(costs, source, mutant.line)  # noqa: B023
+            files = dict.fromkeys(test.partition("::")[0] for test in tests)
+            return passes(module, mutant.source, files, _Order(tests), 20 * usual.seconds + 60).passed  # noqa: B023
+
         survived = 0
         with ThreadPoolExecutor(arguments.jobs) as pool:
-            outcomes = pool.map(lambda mutant: passes(module, mutant.source, *limits).passed, drawn)  # noqa: B023
+            outcomes = pool.map(survives, drawn)
             for mutant, alive in zip(drawn, outcomes, strict=True):
                 if alive:
                     survived += 1

@@ -1,18 +1,22 @@
 """Every registered reducer: the contract all share, then the law of each."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import yaml
 from scipy.linalg import hadamard
 from scipy.stats import binom, kstest
 from sklearn.decomposition import PCA
 
 from kmdr import reducers
 from kmdr.base.errors import UserError
+from kmdr.base.paths import CONF
 from kmdr.linalg import fast_frobenius_svd, padded
-from kmdr.reducers import leverage
+from kmdr.reducers import base, leverage
+from kmdr.reducers.base import REGISTRY
 from kmdr.reducers.fast_transform import successes
 from kmdr.reducers.laplacian_score import heat_kernel_graph, laplacian_scores
 from oracles import laplacian_scores_error, laplacian_scores_reference
@@ -188,8 +192,16 @@ def test_what_check_lets_pass_works_and_what_it_refuses_is_a_user_error(name, pa
     ],
 )
 def test_what_cannot_be_given_is_refused(name, params, n, d, k, r):
-    with pytest.raises(UserError, match=r"\d"):
+    """The sentence names the value, the largest one that is possible, and the method."""
+    with pytest.raises(UserError) as caught:
         reducers.make(name, params).check(n, d, k, r)
+    if name == "laplacian_score" and d >= r:  # its number of neighbours is at fault
+        assert re.search(r"\d", str(caught.value))
+        return
+    pattern = r"([rk]) = (\d+) is more than the (\d+) [\w ()]+ that ([\w ]+) can give; choose \1 ≤ \3"
+    symbol, value, largest, method = re.fullmatch(pattern, str(caught.value)).groups()
+    assert int(value) == {"r": r, "k": k}[symbol] > int(largest) > 0
+    assert method in (name, "leverage sampling" if "leverage" in name else "a decomposition of this matrix")
 
 
 @pytest.mark.parametrize(
@@ -217,6 +229,17 @@ def test_names_and_summaries(name, params):
         reducers.make(name + "_")
     with pytest.raises(UserError, match="nonsense"):
         reducers.make(name, {"nonsense": 1})
+
+
+@pytest.mark.parametrize("name", reducers.names())
+def test_defaults_are_those_of_the_configuration_file_and_those_added_later_are_not_recorded(name):
+    configured = yaml.safe_load((CONF / "reducer" / f"{name}.yaml").read_text("utf-8"))
+    defaults = reducers.settings(name)
+    if name in ("svd", "approx_svd"):
+        configured["rank"] = "k"  # that of the theorems; experiments have r columns
+    assert {"name": name, **defaults} == configured
+    later = REGISTRY.known()[name].later
+    assert reducers.recorded(name, defaults) == {key: defaults[key] for key in defaults if key not in later}
 
 
 def test_unknown_parameters_suggest_the_nearest():
@@ -274,7 +297,7 @@ def test_parameters_out_of_range_are_refused(name, params):
     ids=str,
 )
 def test_parameters_of_the_wrong_type_are_refused(name, params):
-    with pytest.raises(UserError, match=next(iter(params))):
+    with pytest.raises(UserError, match=rf"\b{next(iter(params))}\b"):
         reducers.make(name, params)
 
 
@@ -630,6 +653,17 @@ def test_approximate_vectors_of_the_centred_matrix_are_exact_where_its_rank_is_l
     assert np.abs(reducers.make("leverage_approx").prepare(A, K, rng) - exact).max() > 1e-3
     scores = PCA(K, svd_solver="full").fit_transform(A)
     same_up_to_signs(run("approx_svd", {"centred": True}, A, K), scores, 1e-8)
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 12), (12, 30), (12, 12)])
+def test_ridge_leverage_needs_room_for_two_gram_matrices_of_the_shorter_side(n, d, monkeypatch, rng):
+    """They may take half of the memory, so a machine with two times as much as both will do, and no smaller one."""
+    enough = 2 * (2 * 8 * 12**2)
+    monkeypatch.setattr(base, "memory", lambda: enough)
+    assert run("ridge_leverage", {}, rng.random((n, d)), 5).shape == (n, 5)
+    monkeypatch.setattr(base, "memory", lambda: enough - 1)
+    with pytest.raises(UserError, match=r"^ridge_leverage needs .* GiB for the Gram matrix of 12 rows"):
+        run("ridge_leverage", {}, rng.random((n, d)), 5)
 
 
 # --- laplacian_score

@@ -7,10 +7,13 @@ import os
 import re
 import socket
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.base.errors import UserError
@@ -27,6 +30,7 @@ from kmdr.reporting.build import build
 from kmdr.results import json_files, reader
 from kmdr.results import stream as table
 from kmdr.results.table import rows_of
+from kmdr.results.text import display_text
 from reports import save_table
 from rows import HASH, make_rows, markdown_of, write_rows
 
@@ -263,6 +267,18 @@ def test_a_table_of_another_kind_is_named_in_one_sentence(folder, place, damage,
     assert len(str(caught.value)) < 600
 
 
+@pytest.mark.parametrize("command", [rows_of, lambda folder: build(folder, studies()), figures_for_folder])
+def test_a_folder_without_a_table_or_rows_is_refused_with_what_to_do(folder, command):
+    path = folder / "rows.csv"
+    header = path.read_text().partition("\n")[0]
+    path.unlink()
+    with pytest.raises(UserError, match=r"^there is no .*rows\.csv, so .* has no rows; run a study into it first"):
+        command(folder)
+    path.write_text(f"{header}\n")
+    with pytest.raises(UserError, match=r"rows\.csv has no rows; expected at least one trial; run the study first"):
+        command(folder)
+
+
 @pytest.mark.parametrize("damage", [*KINDS, *EMPTY])
 def test_a_fact_of_another_kind_is_named_or_not_there(folder, damage):
     (folder / "facts").mkdir()
@@ -270,6 +286,26 @@ def test_a_fact_of_another_kind_is_named_or_not_there(folder, damage):
     (KINDS | EMPTY)[damage](path)
     with pytest.raises(UserError, match="lf20_words"):
         reader.fact_of(folder / "facts", "lf20_words")
+
+
+@settings(max_examples=50)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0"), max_size=9), min_size=1))
+@example([*NAMES, "\x1b[31m", "nan", "", " x "])
+def test_the_texts_of_a_fact_are_shown_as_all_others_and_its_numbers_stay(texts):
+    words = [f"w{text}" for text in texts]  # else texts such as 1 would be numbers
+    columns = {
+        "word": words,
+        "count": range(len(words)),
+        "score": np.arange(len(words)) / 3,
+        "kept": [True] * len(words),
+    }
+    with TemporaryDirectory() as folder:
+        facts = Path(folder, "facts")
+        facts.mkdir()
+        pd.DataFrame(columns).to_csv(facts / "words.csv", index=False)
+        fact = reader.fact_of(facts, "words")
+    assert fact["word"].tolist() == [display_text(word) for word in words]
+    pd.testing.assert_frame_equal(fact.drop(columns="word"), pd.DataFrame(columns).drop(columns="word"))
 
 
 def test_facts_are_read_once_with_the_errors_of_damaged_ones_and_no_more_than_a_table(folder, monkeypatch):

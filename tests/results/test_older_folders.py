@@ -1,6 +1,7 @@
 """Folders of versions 0.1 and 0.2, which had fewer columns, give the same table as those of today.
 
-Both versions wrote each configuration into a file of its own, ``configs/<hash>.json``.
+Both versions wrote each configuration into a file of its own, ``configs/<hash>.json``. A newer version may have more
+columns.
 """
 
 import json
@@ -8,8 +9,10 @@ import json
 import pandas as pd
 import pytest
 
+from kmdr.base.errors import UserError
 from kmdr.cli.arguments import COMMANDS
 from kmdr.config.task import SETTINGS
+from kmdr.results.reader import read_rows
 from kmdr.results.row_check import config_of
 from kmdr.results.table import load_rows
 from rows import make_rows, write_rows
@@ -57,3 +60,15 @@ def test_rows_without_options_take_those_of_rows_of_the_same_data_if_these_agree
         ("one", "none"): [scaled], ("one", "svd"): [scaled],
         ("two", "none"): [scaled], ("two", "svd"): [units], ("two", "rp"): [""], ("alone", "svd"): [""],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("places", [[0], [20], [-1], [0, 20, -1]])
+def test_columns_of_a_newer_version_are_ignored_in_a_frame_and_refused_where_rows_are_written_again(places, tmp_path):
+    path = write_rows(tmp_path, make_rows("s", "d", "none"), make_rows("s", "d", "svd")) / "rows.csv"
+    before, newer = load_rows(tmp_path)[0], pd.read_csv(path, dtype=str, keep_default_na=False)
+    for place in places:
+        newer.insert(place % (newer.shape[1] + 1), f"new_{place}", "text, or 1")
+    newer.to_csv(path, index=False)
+    pd.testing.assert_frame_equal(load_rows(tmp_path)[0], before)
+    with pytest.raises(UserError, match=r"has other columns than this version of kmdr \('new_"):
+        read_rows(path)
