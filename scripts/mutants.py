@@ -42,6 +42,7 @@ _PROJECT = Path(__file__).resolve().parents[1]
 # Modules, and the folders or files of tests that should notice a change of them.
 TESTS = {
     "analysis.statistics": ("analysis/test_statistics.py", "claims/test_repetitions.py"),
+    "analysis.significance": ("analysis/test_statistics.py", "claims/test_graded_claims.py"),
     "results.reader": (
         "results/test_store.py", "results/test_task_files_together.py", "results/test_hostile_results.py",
         "results/test_check.py", "results/test_older_folders.py", "results/test_folder_memory.py",
