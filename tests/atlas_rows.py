@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from kmdr.atlas import ranking
+from kmdr.atlas.ranking import ALL_FORMS, Condition, Ranking
 from rows import make_rows
 
 # By name: reducer, parameters, loss at r = k (it falls as 1/r), and the time as a share of that of all features.
@@ -67,3 +69,10 @@ def atlas_rows(
                 )  # fmt: skip
                 parts.append(made.assign(concurrency=np.where(made["repeat"] == 0, 1, 2)))
     return pd.concat(parts, ignore_index=True)
+
+
+def rank(effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS) -> Ranking | None:
+    """Return the ranking of the methods in some effects."""
+    return ranking.rank(
+        ranking.chosen_lines(effects, condition), quantity, condition, form, ranking.sources_of(effects)
+    )

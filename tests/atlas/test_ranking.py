@@ -9,7 +9,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 from scipy.stats import friedmanchisquare, rankdata
 
-from atlas_rows import METHODS, atlas_rows
+from atlas_rows import METHODS, atlas_rows, rank
 from kmdr.atlas.effects import effects
 from kmdr.atlas.ranking import (
     ALL_FORMS,
@@ -23,7 +23,6 @@ from kmdr.atlas.ranking import (
     outcomes_table,
     pareto_over_datasets,
     performance_profiles,
-    rank,
     rankings,
     ranks_table,
     values_of,

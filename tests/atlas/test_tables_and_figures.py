@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from atlas_rows import atlas_rows
+from atlas_rows import atlas_rows, rank
 from kmdr.atlas.effects import effects
 from kmdr.atlas.figures import critical_differences, profile_curves, trade_off
 from kmdr.atlas.ranking import (
@@ -17,7 +17,6 @@ from kmdr.atlas.ranking import (
     compare_methods,
     pareto_over_datasets,
     performance_profiles,
-    rank,
 )
 from kmdr.atlas.tables import csv_bytes, tables_of, write
 from kmdr.figures.canvas import figure_files

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kmdr.atlas.effects import SAME_SOURCE
+from kmdr.atlas.effects import source_names
 from kmdr.atlas.traits import TRAITS
 from kmdr.base.errors import UserError
 from kmdr.base.text import counted
@@ -190,7 +190,7 @@ def evidence(effects: pd.DataFrame, traits: pd.DataFrame) -> Evidence:
     matrices = effects.drop_duplicates(key)[[*key, "domain"]].join(known, on=key, how="inner").reset_index(drop=True)
     if len(matrices) == 0:
         raise UserError("no dataset of the atlas has both effects and traits; run 'kmdr atlas' to make them")
-    matrices.insert(3, "source", [SAME_SOURCE.get(name, name) for name in matrices["dataset"]])
+    matrices.insert(3, "source", source_names(matrices["dataset"]))
     pairs = effects[["method", "multiple"]].drop_duplicates().itertuples(index=False)
     choices = [Choice(str(method), multiple) for method, multiple in pairs]
     lines = pd.MultiIndex.from_frame(matrices[key])

@@ -43,7 +43,7 @@ SAME_SOURCE: Mapping[str, str] = {
 _BLOCK = ["dataset", "form", "k"]
 _LINE = [*_BLOCK, "method", "r"]
 _VALUES = ("objective", "accuracy", "ari", "nmi")
-# Denominators up to it are taken for 0: ratios of what rows may have, and the squares of these, are finite.
+# Smaller denominators count as zero, so that ratios of the values in rows, and the squares of these, are finite.
 LEAST = 1e-100
 # Columns that rows must share with the atlas to be compared with it, and settings of kmdr's own k-means.
 _TASK = ["dataset", "options", "data_sha256", "n", "d", "k", "seed", "matching", "threads"]

@@ -248,27 +248,12 @@ def groups_within(ranks: "pd.Series[float]", distance: float) -> tuple[tuple[str
     return tuple(groups)
 
 
-def rank(effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS) -> Ranking | None:
-    """Return the ranking of methods by a quantity under a condition; None if there are no two to compare.
-
-    Parameters
-    ----------
-    effects : DataFrame
-        From `kmdr.atlas.effects.effects`, or some of its lines, e.g. of one domain.
-    quantity : str
-        One of `ASCENDING`: ``loss`` (of F), ``accuracy``, ``ari``, ``nmi`` or ``time``.
-    form : str
-        A form of the data, or `ALL_FORMS`.
-    """
-    return rank_lines(chosen_lines(effects, condition), quantity, condition, form, sources_of(effects))
-
-
 def sources_of(effects: pd.DataFrame) -> set[str]:
     """Return the sources of the data of some effects."""
     return set(source_names(effects["dataset"]))
 
 
-def rank_lines(
+def rank(
     lines: pd.DataFrame,
     quantity: str,
     condition: Condition,
@@ -276,9 +261,20 @@ def rank_lines(
     sources: set[str],
     third_parties: Collection[str] = (),
 ) -> Ranking | None:
-    """Return the same as `rank` of the lines that a condition chooses, from data of some sources.
+    """Return the ranking of methods by a quantity under a condition; None if there are no two to compare.
 
-    Methods of third parties do not choose the datasets, see `largest_block`.
+    Parameters
+    ----------
+    lines : DataFrame
+        From `chosen_lines` under the condition.
+    quantity : str
+        One of `ASCENDING`: ``loss`` (of F), ``accuracy``, ``ari``, ``nmi`` or ``time``.
+    form : str
+        A form of the data, or `ALL_FORMS`.
+    sources : set of str
+        From `sources_of`: the sources of all data, of which the condition may exclude some.
+    third_parties : collection of str
+        Methods that do not choose the datasets, see `largest_block`.
     """
     values = _tabulate(lines, quantity, form)
     if not np.isfinite(values).any(axis=None):  # as when no method is fast enough
@@ -327,7 +323,7 @@ def rankings(effects: pd.DataFrame, quantities: Sequence[str] = ("loss", "accura
     for condition in conditions(effects):
         lines = chosen_lines(effects, condition)
         some = [name for name in quantities if name != "time" or math.isnan(condition.budget)]
-        several += [rank_lines(lines, name, condition, form, sources) for form in forms for name in some]
+        several += [rank(lines, name, condition, form, sources) for form in forms for name in some]
     return [ranking for ranking in several if ranking is not None]
 
 

@@ -150,7 +150,7 @@ def with_method(plan: Design, name: str) -> Design:
     Raises
     ------
     UserError
-        If there is no such reducer, or it is k-means on all features itself.
+        If no reducer has this name, or if it is the name of k-means on all features.
     """
     if name == ALL_FEATURES:
         raise UserError(f"METHOD = {name} is k-means on all features, which is run next to any method; name another")

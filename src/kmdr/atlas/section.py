@@ -23,7 +23,7 @@ from kmdr.atlas.ranking import (
     chosen_lines,
     pareto_over_datasets,
     performance_profiles,
-    rank_lines,
+    rank,
     sources_of,
     usable,
 )
@@ -150,7 +150,7 @@ def _rankings(effects: pd.DataFrame, third_parties: Collection[str]) -> Iterator
         sources, lines = sources_of(part), {str(c): chosen_lines(part, c) for c in _conditions(part, "loss")}
         for quantity in _QUANTITIES:
             for condition in _conditions(part, quantity):
-                ranking = rank_lines(lines[str(condition)], quantity, condition, form, sources, third_parties)
+                ranking = rank(lines[str(condition)], quantity, condition, form, sources, third_parties)
                 if ranking is not None:
                     yield ranking, _packed(ranking, _medians(lines[str(condition)], quantity))
 
