@@ -25,7 +25,7 @@ for job in jobs:
         trials = [
             row for row in of_study if (row["dataset"], row["reducer"]) == (experiment.dataset, experiment.reducer)
         ]
-        can_be_had = datasets.availability(experiment.dataset).state in ("prepared", "generated")
+        can_be_had = datasets.availability_of(experiment.dataset).state in ("prepared", "generated")
         assert trials or left_out or not can_be_had, (
             f"{name} has no rows of {experiment.reducer} on {experiment.dataset}"
         )

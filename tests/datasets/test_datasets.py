@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def _alone(monkeypatch, tmp_path):
 
 
 def real(name: str) -> None:
-    if datasets.availability(name).state not in {"local", "generated"}:
+    if datasets.availability_of(name).state not in {"local", "generated"}:
         pytest.skip(f"no folder of KMDR_DATA holds the files of {name}")
 
 
@@ -474,7 +475,7 @@ def test_prepared_matrix_is_mapped_read_only_and_not_read_again(monkeypatch):
         monkeypatch.setattr(sys.modules[datasets.prepare.__module__], name, None)
     assert datasets.prepare("synth", dict(reversed(SMALL.items()))) == folder
     assert re.fullmatch(r"synth-[0-9a-f]{12}", folder.name)
-    assert prepared_folder(entry("synth"), dict(entry("synth").options))[0].name == "synth"
+    assert prepared_folder(entry("synth"), dict(entry("synth").options)).name == "synth"
 
 
 def test_sparse_matrix_keeps_its_values_and_is_mapped(toy):
@@ -623,26 +624,48 @@ def test_cache_that_cannot_be_written_is_a_user_error(monkeypatch, tmp_path):
 def test_availability_goes_through_its_states(toy, tmp_path, monkeypatch):
     toy(np.eye(3), np.array([[1], [2], [1]]))
     path = tmp_path / "mine" / "toy.mat"
-    assert datasets.availability("toy") == datasets.Availability("toy", "Toy", "3 x 3, k = 2", "local", str(path))
+    assert datasets.availability_of("toy") == datasets.Availability("toy", "Toy", "3 x 3, k = 2", "local", str(path))
     monkeypatch.setenv("KMDR_DATA", "")
-    assert datasets.availability("toy").state == "by hand"
+    assert datasets.availability_of("toy").state == "by hand"
     raw = tmp_path / "cache" / "raw" / "toy"
     assert not raw.exists()
     raw.mkdir(parents=True)
     (raw / "toy.mat").write_bytes(path.read_bytes())
-    assert datasets.availability("toy").state == "cached"
+    assert datasets.availability_of("toy").state == "cached"
     folder = datasets.prepare("toy")
-    assert (datasets.availability("toy").state, datasets.availability("toy").where) == ("prepared", str(folder))
+    for brief in (False, True):
+        available = datasets.availability_of("toy", brief)
+        assert (available.state, available.where) == ("prepared", str(folder))
+
+
+def test_listings_need_no_library_that_takes_long_to_import():
+    code = """
+import sys
+from kmdr.cli.listing import show
+show([])
+print(*sorted({"joblib", "numba", "numpy", "pandas", "scipy"} & {*sys.modules}), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stderr, "synth" in done.stdout) == ("\n", True)
+
+
+def test_every_name_of_the_package_is_that_of_its_module():
+    assert sorted(datasets.__all__) == sorted(datasets._MODULES)
+    for name, module in datasets._MODULES.items():
+        assert getattr(datasets, name) is getattr(import_module(f"kmdr.datasets.{module}"), name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        datasets.nothing  # noqa: B018
 
 
 def test_availability_of_the_registered(monkeypatch, tmp_path):
     monkeypatch.setenv("KMDR_DATA", str(tmp_path))
-    states = {name: datasets.availability(name).state for name in names()}
+    states = {name: datasets.availability_of(name).state for name in names()}
     for name, state in states.items():
         e = entry(name)
         kinds = {source.kind for source in e.sources}
         by_hand = e.needs_path or kinds == {"local"}
         assert state == ("by hand" if by_hand else "remote" if kinds else "generated"), name
+        assert datasets.availability_of(name, brief=True).state == state
     assert not (tmp_path / "cache").exists()
 
 

@@ -718,7 +718,7 @@ def test_what_is_no_labelled_matrix_is_refused(tmp_path, held):
 @pytest.mark.parametrize("name", [e.name for e in entries().values() if "atlas" in e.collections])
 def test_each_dataset_of_the_atlas_has_the_registered_content(name, monkeypatch, tmp_path):
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path))  # or what an earlier run prepared would be compared
-    if datasets.availability(name).state not in {"local", "generated"}:
+    if datasets.availability_of(name).state not in {"local", "generated"}:
         pytest.skip(f"no folder of KMDR_DATA holds the files of {name}")
     data, e = datasets.load(name), entry(name)
     assert (data.A.shape, data.k) == ((e.n, e.d), e.k)

@@ -16,7 +16,7 @@ from scipy.stats import kstest, norm
 
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.datasets import fingerprint, prepared, validation
+from kmdr.datasets import fingerprint, prepared, validation, verification
 from kmdr.datasets.check_file import check_files
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats import readers as formats
@@ -166,9 +166,9 @@ def test_a_folder_without_parts_and_one_with_images(tmp_path, A):
 def test_a_part_that_changed_or_vanished_is_noticed(tmp_path, A, monkeypatch, capsys):
     folder = npy(tmp_path / "points", A)
     first = load(folder, k=3)
-    written = prepared.file_state(tmp_path / "cache" / "prepared")
+    written = verification.file_state(tmp_path / "cache" / "prepared")
     assert load(folder, k=3).data_sha256 == first.data_sha256
-    assert prepared.file_state(tmp_path / "cache" / "prepared") == written, "prepared once"
+    assert verification.file_state(tmp_path / "cache" / "prepared") == written, "prepared once"
     changed = A.copy()
     changed[10] += 1
     npy(folder, changed)
@@ -539,8 +539,9 @@ def test_what_was_just_written_is_not_read_again(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", A)
     os.utime(tmp_path / "a.npy", (1, 1))
     read = []
-    digests = prepared.digests
-    monkeypatch.setattr(prepared, "digests", lambda path: read.append(path.name) or digests(path))
+    digests = verification.digests
+    for module in (prepared, verification):  # what writes, and what verifies
+        monkeypatch.setattr(module, "digests", lambda path: read.append(path.name) or digests(path))
     load(tmp_path / "a.npy", k=2)
     assert read == ["a.npy"]
     np.save(tmp_path / "a.npy", A + 1)

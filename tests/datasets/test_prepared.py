@@ -16,7 +16,7 @@ from kmdr.base import paths
 from kmdr.base.errors import UserError
 from kmdr.base.files import is_temporary, sweep_abandoned, temporary_folder
 from kmdr.cli.arguments import COMMANDS
-from kmdr.datasets import DamagedDataError, prepared
+from kmdr.datasets import DamagedDataError, prepared, verification
 from kmdr.datasets.acquire import find as acquire
 from kmdr.harness.jobs import compose
 from kmdr.harness.task import Stamp, run
@@ -35,7 +35,7 @@ def shelf(monkeypatch, tmp_path):
 
     monkeypatch.setattr(socket.socket, "connect", off)
     monkeypatch.setattr(acquire, "package_indexes", tuple)
-    monkeypatch.setattr(prepared, "_verified", set())
+    monkeypatch.setattr(verification, "_verified", set())
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KMDR_DATA", str(tmp_path / "shelf"))
     (tmp_path / "shelf").mkdir()
@@ -71,7 +71,7 @@ def same(data, other):
 @pytest.fixture
 def forgetful(monkeypatch):
     """Return a function after which this process knows as little as a new one."""
-    return lambda: monkeypatch.setattr(prepared, "_verified", set())
+    return lambda: monkeypatch.setattr(verification, "_verified", set())
 
 
 @pytest.mark.parametrize("name", ["dense", "sparse"])
@@ -117,8 +117,8 @@ def test_a_flip_in_the_memo_only_makes_it_verify_again(monkeypatch, tmp_path, fo
     memo = tmp_path / "cache" / "verified" / "dense"
     forgetful()
     read = []
-    digests = prepared.digests
-    monkeypatch.setattr(prepared, "digests", lambda path: read.append(path) or digests(path))
+    digests = verification.digests
+    monkeypatch.setattr(verification, "digests", lambda path: read.append(path) or digests(path))
     assert datasets.prepare("dense") == folder
     assert read == []  # a warm memo costs a few stats
     for bit in range(0, 8 * memo.stat().st_size, 37):
@@ -130,7 +130,7 @@ def test_a_flip_in_the_memo_only_makes_it_verify_again(monkeypatch, tmp_path, fo
     forgetful()
     datasets.prepare("dense", verify="always")
     assert len(read) == 2
-    monkeypatch.setattr(prepared, "_boot", lambda: "another boot of the machine")
+    monkeypatch.setattr(verification, "_boot", lambda: "another boot of the machine")
     forgetful()
     datasets.open_prepared(folder)
     assert len(read) == 4
@@ -139,7 +139,7 @@ def test_a_flip_in_the_memo_only_makes_it_verify_again(monkeypatch, tmp_path, fo
 def test_never_reads_nothing_but_the_structure_of_a_sparse_matrix(monkeypatch):
     folder = datasets.prepare("sparse")
     assert same(datasets.open_prepared(folder, "never"), datasets.load("sparse"))
-    monkeypatch.setattr(prepared, "digests", None)
+    monkeypatch.setattr(verification, "digests", None)
     indices = np.load(folder / "indices.npy")
     for at, value in ((5, 12), (5, -1), (1, indices[0]), (0, 2**31 - 1)):
         wrong = indices.copy()
@@ -171,12 +171,12 @@ def test_damage_that_cannot_be_mended_is_one_sentence(monkeypatch, forgetful):
 
 def test_a_cache_that_cannot_be_written_is_verified_by_each_process(monkeypatch, tmp_path, forgetful):
     datasets.load("dense")
-    prepared.forget(tmp_path / "cache" / "prepared" / "dense")
+    verification.forget(tmp_path / "cache" / "prepared" / "dense")
 
     def full(*args, **kwargs):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(prepared, "write_atomically", full)
+    monkeypatch.setattr(verification, "write_atomically", full)
     assert np.array_equal(datasets.load("dense").A, A)
     assert not (tmp_path / "cache" / "verified" / "dense").exists()
 

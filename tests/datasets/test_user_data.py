@@ -19,7 +19,7 @@ from kmdr import datasets
 from kmdr.base import paths
 from kmdr.base.errors import UserError
 from kmdr.cli.jobs import run_jobs
-from kmdr.datasets import UnavailableError, UnverifiedError, fingerprint, prepared, validation
+from kmdr.datasets import UnavailableError, UnverifiedError, fingerprint, prepared, validation, verification
 from kmdr.datasets.acquire.find import sha256_of
 from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.registry import entry
@@ -163,16 +163,16 @@ def test_a_folder_of_parts_that_is_changed_in_place_is_noticed_though_size_and_t
 
 def test_a_folder_prepared_before_stamps_had_the_time_of_the_inode_is_prepared_again(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", A)
-    current = prepared.file_state
+    current = verification.file_state
     with monkeypatch.context() as patch:
-        for module in (prepared, sys.modules[datasets.prepare.__module__]):
+        for module in (verification, prepared, sys.modules[datasets.prepare.__module__]):
             patch.setattr(module, "file_state", lambda path: current(path)[:3])
         folder = datasets.prepare("file", {"path": str(tmp_path / "a.npy"), "k": 2})
     before = (folder / "meta.json").stat().st_ino
-    assert len(prepared.read_meta(folder)["mapped"]["stamp"]) == 3
+    assert len(verification.read_meta(folder)["mapped"]["stamp"]) == 3
     assert np.array_equal(load(tmp_path / "a.npy", k=2).A, A)
     assert (folder / "meta.json").stat().st_ino != before
-    assert len(prepared.read_meta(folder)["mapped"]["stamp"]) == 4
+    assert len(verification.read_meta(folder)["mapped"]["stamp"]) == 4
 
 
 def test_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
@@ -374,13 +374,13 @@ def test_sector_of_two_parts(smaller, rng):
         UnavailableError, match=r"no file sector\.bz2 and no sector\.t\.bz2 \(download it from https://.*sector\)"
     ):
         datasets.load("sector")
-    assert datasets.availability("sector").state == "by hand"
-    assert datasets.availability("sector").where == "sector.bz2 and sector.t.bz2"
+    assert datasets.availability_of("sector").state == "by hand"
+    assert datasets.availability_of("sector").where == "sector.bz2 and sector.t.bz2"
     dumped(smaller, "sector.bz2", X[:20], y[:20])
     dumped(smaller, "sector.t.bz2", X[20:], y[20:])
-    assert datasets.availability("sector").state == "local"
+    assert datasets.availability_of("sector").state == "local"
     data = datasets.load("sector")
-    assert datasets.availability("sector").state == "prepared"
+    assert datasets.availability_of("sector").state == "prepared"
     assert isinstance(data.A, scipy.sparse.csr_array)
     assert np.array_equal(data.A.toarray(), X)
     assert (data.name, data.k, data.labels.tolist()) == ("sector", 3, (y - 1).tolist())

@@ -131,7 +131,7 @@ def test_a_dataset_that_cannot_be_loaded_is_a_reason_and_no_crash(tmp_path, caps
     def load(name):
         raise UserError(f"{name} is damaged")
 
-    monkeypatch.setattr(facts, "availability", lambda name: SimpleNamespace(state="prepared"))
+    monkeypatch.setattr(facts, "availability_of", lambda name: SimpleNamespace(state="prepared"))
     monkeypatch.setattr(facts, "load", load)
     task = facts.FactTask("mine_x", ("digits",), [], [], lambda datasets: pytest.fail("computed"))
     facts.run_facts([task], tmp_path, SimpleNamespace(making=pytest.fail, tell=print))

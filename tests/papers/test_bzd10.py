@@ -13,7 +13,7 @@ from kmdr.claims.catalogue import claims
 from kmdr.claims.reported import numbers
 from kmdr.claims.verdicts import uncorrected
 from kmdr.clustering.kmeans import Protocol, lloyd, starting_rows
-from kmdr.datasets import availability, load
+from kmdr.datasets import availability_of, load
 from kmdr.linalg import draw_signs
 from kmdr.linalg.signs import sign_matrix
 from kmdr.papers.bzd10 import facts, items, protocol
@@ -231,7 +231,7 @@ def test_table_2_is_what_matlab_and_the_codes_of_its_time_give_digit_by_digit():
 
     P on all features is printed as .6255, which is no share of 400 images.
     """
-    if availability(protocol.ORL).state not in ("prepared", "local", "cached"):
+    if availability_of(protocol.ORL).state not in ("prepared", "local", "cached"):
         pytest.skip("the files of ORL are not here")
     data = load(protocol.ORL)
     settings = {

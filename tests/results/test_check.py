@@ -209,7 +209,7 @@ def make_fact(folder, monkeypatch):
         claims=(SimpleNamespace(studies=("s",)),),
     )
     monkeypatch.setattr(facts, "papers", lambda: [paper])
-    monkeypatch.setattr(running, "availability", lambda name: SimpleNamespace(state="prepared"))
+    monkeypatch.setattr(running, "availability_of", lambda name: SimpleNamespace(state="prepared"))
     monkeypatch.setattr(running, "load", lambda name: SimpleNamespace(data_sha256="5" * 64))
     computed = []
 

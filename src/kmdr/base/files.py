@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -287,3 +288,16 @@ def content_hash(files: Iterable[Path]) -> str:
     for file in files:
         digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def refuse_irregular(path: Path, folder: bool = False) -> None:
+    """Refuse pipes, devices and sockets, which may never end, and folders unless allowed. A file may be missing."""
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        return
+    except OSError as e:
+        raise UserError(f"{path} cannot be read ({e.strerror}); choose a readable file") from e
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    if kind != stat.S_IFREG and not (folder and kind == stat.S_IFDIR):
+        raise UserError(f"{path} is {kinds.get(kind, 'a device')}; name a regular file")

@@ -85,7 +85,7 @@ def _datasets() -> list[Row]:
     from kmdr import datasets
     from kmdr.datasets.registry import entry
 
-    available = [datasets.availability(name) for name in datasets.names()]
+    available = [datasets.availability_of(name, brief=True) for name in datasets.names()]
     titles = [f"{_STATES.get(a.state, a.state)}: {re.split('[,;]|(?<=.{10}):', a.title)[0]}" for a in available]
     return [
         (a.name + _IN_ATLAS * ("atlas" in entry(a.name).collections), a.shape, title, entry(a.name).plugin)

@@ -1,26 +1,26 @@
 """Datasets: acquired, checked, and kept as files that every worker process maps.
 
-`prepare` does the work once and writes a folder, `open_prepared` maps that folder, and `load` does both. `availability`
-says without any network access where a dataset would come from.
+`prepare` does the work once and writes a folder, `open_prepared` maps that folder, and `load` does both.
+`availability_of` says without any network access where a dataset would come from.
 """
 
-from kmdr.datasets.acquire.archives import UnverifiedError
-from kmdr.datasets.acquire.find import UnavailableError
-from kmdr.datasets.availability import Availability, availability, fetch_all
-from kmdr.datasets.dataset import Dataset, content_sha256
-from kmdr.datasets.dataset_options import locate_files
-from kmdr.datasets.fingerprint import is_outdated
-from kmdr.datasets.in_memory import from_arrays
-from kmdr.datasets.prepare import inspect_file, load, prepare
-from kmdr.datasets.prepared import (
-    DamagedDataError,
-    changed,
-    checked_verify,
-    open_prepared,
-    prepared_by_content,
-)
-from kmdr.datasets.registry import names
-from kmdr.datasets.sources.loaders import generated_by
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kmdr.datasets.acquire.archives import UnverifiedError
+    from kmdr.datasets.acquire.find import UnavailableError
+    from kmdr.datasets.availability import Availability, availability_of
+    from kmdr.datasets.dataset import Dataset, content_sha256
+    from kmdr.datasets.dataset_options import locate_files
+    from kmdr.datasets.fetch import fetch_all
+    from kmdr.datasets.fingerprint import is_outdated
+    from kmdr.datasets.in_memory import from_arrays
+    from kmdr.datasets.preparation import inspect_file, load, prepare
+    from kmdr.datasets.prepared import changed, open_prepared, prepared_by_content
+    from kmdr.datasets.registry import names
+    from kmdr.datasets.sources.loaders import generated_by
+    from kmdr.datasets.verification import DamagedDataError, checked_verify
 
 __all__ = [
     "Availability",
@@ -28,7 +28,7 @@ __all__ = [
     "Dataset",
     "UnavailableError",
     "UnverifiedError",
-    "availability",
+    "availability_of",
     "changed",
     "checked_verify",
     "content_sha256",
@@ -44,3 +44,37 @@ __all__ = [
     "prepare",
     "prepared_by_content",
 ]
+
+_MODULES = {
+    "Availability": "availability",
+    "DamagedDataError": "verification",
+    "Dataset": "dataset",
+    "UnavailableError": "acquire.find",
+    "UnverifiedError": "acquire.archives",
+    "availability_of": "availability",
+    "changed": "prepared",
+    "checked_verify": "verification",
+    "content_sha256": "dataset",
+    "fetch_all": "fetch",
+    "from_arrays": "in_memory",
+    "generated_by": "sources.loaders",
+    "inspect_file": "preparation",
+    "is_outdated": "fingerprint",
+    "load": "preparation",
+    "locate_files": "dataset_options",
+    "names": "registry",
+    "open_prepared": "prepared",
+    "prepare": "preparation",
+    "prepared_by_content": "prepared",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a function when it is first used: listings need few modules, and all of them take a second to import."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'kmdr.datasets' has no attribute {name!r}")
+    return getattr(import_module(f"kmdr.datasets.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,10 +9,10 @@ from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.base.files import is_temporary
 from kmdr.base.paths import cache_folder
-from kmdr.datasets import DamagedDataError, prepared
 from kmdr.datasets.acquire.find import file_names, obtain, sha256_of
 from kmdr.datasets.fingerprint import dataset_of, is_outdated
 from kmdr.datasets.registry import entry
+from kmdr.datasets.verification import DamagedDataError, forget, read_meta
 
 
 class Finding(NamedTuple):
@@ -68,11 +68,11 @@ def _check_file(path: Path, repair: bool) -> Finding:
 def _check_folder(folder: Path, repair: bool, verify: str) -> Finding:
     options: dict[str, Any] | None = None
     try:
-        options = prepared.read_meta(folder)["options"]
+        options = read_meta(folder)["options"]
         if is_outdated(folder):
             return Finding(folder, "outdated")
         if verify == "always":
-            prepared.forget(folder)
+            forget(folder)
         datasets.open_prepared(folder, verify)
     except DamagedDataError as damage:
         return _repair(folder, options, damage) if repair else Finding(damage.path, "damaged")

@@ -42,7 +42,7 @@ def _status(names: Sequence[str]) -> int:
     rows = [("dataset", "state", "on disk", "licence", "source")]
     for name in names or datasets.names():
         e = entry(name)
-        available = datasets.availability(name)
+        available = datasets.availability_of(name)
         source = "; ".join(map(str, e.sources)) or (e.home or ("your own file" if e.needs_path else "generated"))
         rows.append((name, available.state, _size(_bytes_on_disk(e, available.state)), e.licence, source))
     for line in aligned(rows):
@@ -68,7 +68,7 @@ def _show_places(names: Sequence[str]) -> int:
     print(f"results: {Path(RESULTS).resolve()}, unless a command names another folder")
     for name in names or datasets.names():
         e = entry(name)
-        available = datasets.availability(name)
+        available = datasets.availability_of(name)
         print(f"{name}: {available.state}{f', {available.where}' if available.state in _LOCAL else ''}")
         if available.state in _LOCAL:
             continue

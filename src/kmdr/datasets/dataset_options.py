@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.base.errors import UserError, unknown
+from kmdr.base.files import refuse_irregular
 from kmdr.datasets.acquire.find import UnavailableError, local_files
 from kmdr.datasets.file_options import checked_option, convert, file_and_column, is_column, labelings_of
-from kmdr.datasets.formats.common import refuse_irregular
-from kmdr.datasets.formats.readers import files_in
 from kmdr.datasets.registry import Entry, entry, names
 
 ROWS = ("raw", "unit", "tfidf")
@@ -73,6 +72,8 @@ def _located(e: Entry, path: str, folder: bool = False, kind: str = "") -> str:
         file = file.resolve()
         refuse_irregular(file, folder)
         if file.is_dir():
+            from kmdr.datasets.formats.readers import files_in  # here because readers take a second to import
+
             files_in(file, kind)
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a byte 0, a name that is too long
         raise UserError(f"{path!r} cannot be the path of a file ({error}); name another with dataset.path=…") from error

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kmdr.base.files import private_folder
 from kmdr.base.paths import cache_folder
 from kmdr.datasets import UnverifiedError, content_sha256, prepared
+from kmdr.datasets.verification import read_meta
 
 _BLOCK_BYTES = 2**24
 # Entries of ``meta.json`` that are valid on one machine only.
@@ -35,12 +36,12 @@ Parcel = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 
 def meta_of(folder: Path) -> dict[str, Any]:
     """Return the entries of ``meta.json`` of a prepared folder that are valid on every machine."""
-    return {key: value for key, value in prepared.read_meta(folder).items() if key not in _LOCAL}
+    return {key: value for key, value in read_meta(folder).items() if key not in _LOCAL}
 
 
 def arrays_of(folder: Path) -> dict[str, NDArray[Any]]:
     """Map the arrays of a prepared folder, by file name."""
-    return prepared.arrays(folder, prepared.read_meta(folder))
+    return prepared.arrays(folder, read_meta(folder))
 
 
 def blocks_of(folder: Path) -> Iterator[Block]:

@@ -113,7 +113,7 @@ class Experiment:
     matching : str
         Of clusters to classes, one of `kmdr.metrics.matchings`.
     verify : str
-        When prepared data are verified, one of `kmdr.datasets.prepared.VERIFY`; does not affect rows.
+        When prepared data are verified, one of `kmdr.datasets.verification.VERIFY`; does not affect rows.
     keep_labels : bool
         Whether the clusters of the points are stored with the rows; does not affect rows.
     """

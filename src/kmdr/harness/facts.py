@@ -11,7 +11,7 @@ import pandas as pd
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.text import Volume, short_hash
-from kmdr.datasets import Dataset, availability, load
+from kmdr.datasets import Dataset, availability_of, load
 from kmdr.harness.progress import Progress
 from kmdr.results.checksums import is_current, write_table
 
@@ -51,7 +51,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
     """
     late, without_data = [], []
     for task in tasks:
-        if missing := [name for name in task.datasets if availability(name).state != "prepared"]:
+        if missing := [name for name in task.datasets if availability_of(name).state != "prepared"]:
             without_data.append(f"{task.name} ({', '.join(missing)})")
             continue
         try:

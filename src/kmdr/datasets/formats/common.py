@@ -4,7 +4,6 @@ import bz2
 import gzip
 import lzma
 import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ COMPRESSED: dict[str, Callable[..., Any]] = {".bz2": bz2.open, ".gz": gzip.open,
 READ_BYTES = 2**22
 # A matrix may take this multiple of the size of its file in memory, or option ``max_gb`` if that is more.
 _PLAUSIBLE = 20
-_KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
 @dataclass
@@ -42,18 +40,6 @@ class Content:
     def __post_init__(self) -> None:
         """Make the matrix read-only."""
         self.A = read_only(self.A)
-
-
-def refuse_irregular(path: Path, folder: bool = False) -> None:
-    """Refuse pipes, devices and sockets, which may never end, and folders unless allowed. A file may be missing."""
-    try:
-        kind = stat.S_IFMT(path.stat().st_mode)
-    except FileNotFoundError:
-        return
-    except OSError as e:
-        raise UserError(f"{path} cannot be read ({e.strerror}); choose a readable file") from e
-    if kind != stat.S_IFREG and not (folder and kind == stat.S_IFDIR):
-        raise UserError(f"{path} is {_KINDS.get(kind, 'a device')}; name a regular file")
 
 
 def visible_files(folder: Path, deep: bool = True) -> list[Path]:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory
+from kmdr.base.files import refuse_irregular
 from kmdr.base.text import counted
 from kmdr.datasets.file_options import DEFAULTS, FileOptions
 from kmdr.datasets.formats import tables
 from kmdr.datasets.formats.arrays import map_npy
-from kmdr.datasets.formats.common import COMPRESSED, memory_limit, reading, refuse_irregular, unpacked
+from kmdr.datasets.formats.common import COMPRESSED, memory_limit, reading, unpacked
 
 # Separators of text by its extension; other text is split by what most lines have in common.
 _USUAL = {".csv": "comma", ".tsv": "tab"}

@@ -14,6 +14,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
+from kmdr.base.files import refuse_irregular
 from kmdr.datasets.acquire.archives import read_members
 from kmdr.datasets.file_options import FORMATS, NO_LABELS, FileOptions, file_and_column, is_column
 from kmdr.datasets.formats import (
@@ -29,7 +30,7 @@ from kmdr.datasets.formats import (
     vectors,
     zarr,
 )
-from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, refuse_irregular, unpacked
+from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, unpacked
 from kmdr.datasets.references import classes_of_labelings, is_noise
 from kmdr.datasets.validation import csr
 from kmdr.linalg.matrix import read_only

@@ -308,7 +308,7 @@ def _prepared(task: Task) -> Path | None:
     # The user's files may be where the driver has them, or where this machine looks for files of their names.
     for paths in filter(None, (task.paths, "{}")):
         with suppress(UserError):  # the driver will send them
-            if registry.entry(name).needs_path or datasets.availability(name).state in _LOCAL:
+            if registry.entry(name).needs_path or datasets.availability_of(name).state in _LOCAL:
                 folder = datasets.prepare(name, options | json.loads(paths), task.verify)
                 if open_prepared(folder, task.verify).data_sha256 == task.data_sha256:
                     return folder

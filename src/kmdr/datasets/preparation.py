@@ -18,16 +18,17 @@ from kmdr.datasets.acquire.find import Found, UnavailableError, UnwritableError,
 from kmdr.datasets.dataset import Dataset, content_sha256, kept_form
 from kmdr.datasets.dataset_options import checked_options, display_name, file_title, paths_of, refuse_missing
 from kmdr.datasets.file_options import FileOptions
-from kmdr.datasets.fingerprint import prepared_folder
+from kmdr.datasets.fingerprint import fingerprint_of, prepared_folder
 from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.preprocessing import refuse_sparse, scale_columns
 from kmdr.datasets.formats.profile import Profile, profile, summary, warnings_of
-from kmdr.datasets.prepared import CSR_PARTS, DamagedDataError, file_state, open_prepared
+from kmdr.datasets.prepared import CSR_PARTS, open_prepared
 from kmdr.datasets.references import split_labelings
 from kmdr.datasets.registry import COMMON, Entry, entry
 from kmdr.datasets.sources.loaders import Loaded, all_loaders
 from kmdr.datasets.streamed import Streamed, stream_if_large
+from kmdr.datasets.verification import DamagedDataError, file_state, is_current, read_meta
 from kmdr.linalg.matrix import read_only
 
 _MISSING_REMEDY = "put a number there, or set dataset.missing=mean or dataset.missing=drop"
@@ -68,10 +69,10 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
     settings = checked_options(e, options or {})
     refuse_missing(e, settings)
     title = file_title(e, settings)
-    folder, fingerprint = prepared_folder(e, settings)
+    folder, fingerprint = prepared_folder(e, settings), fingerprint_of(e, settings)
     try:
-        if prepared.is_current(folder, fingerprint, verify):
-            for line in prepared.read_meta(folder).get("warnings", ()):
+        if is_current(folder, fingerprint, verify):
+            for line in read_meta(folder).get("warnings", ()):
                 tell(f"warning: {display_name(e, settings)}: {line}")
             return folder
     except DamagedDataError as damage:
@@ -104,7 +105,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
         digest = content_sha256(A, labels, references)
         if e.needs_path or settings == dict(e.options):
             _verify(e, A, labels, digest)
-        if prepared_folder(e, settings)[1] != fingerprint:
+        if fingerprint_of(e, settings) != fingerprint:
             raise UserError(f"a file of dataset {e.name!r} changed while it was read; try again when it is complete")
         n, d = A.shape
         meta = {
