@@ -148,8 +148,10 @@ def test_a_method_that_nobody_has_is_refused():
         with_method(design(), "none")
 
 
-@pytest.mark.parametrize("name", ["nowhere.Theirs", "json.JSONDecoder", "."])
+@pytest.mark.parametrize("name", ["nowhere.Theirs", "json.JSONDecoder", ".", "ends_the_process.Theirs"])
 def test_a_method_that_cannot_be_run_is_refused_before_data_are_prepared(name, tmp_path, monkeypatch):
+    (tmp_path / "ends_the_process.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("kmdr.atlas.run.available", lambda names: pytest.fail("data were prepared"))
     with pytest.raises(UserError):
         run_atlas(tmp_path, None, ["colon"], name)

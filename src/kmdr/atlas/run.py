@@ -15,6 +15,7 @@ from kmdr.atlas.design import ALL_FEATURES, STUDY, TIMES, Design, Form, Method, 
 from kmdr.atlas.effects import KEY, effects, names_of
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
+from kmdr.base.outside import import_errors
 from kmdr.base.text import tell
 from kmdr.config.protocols import Config, choice
 from kmdr.datasets import UnavailableError, registry
@@ -179,7 +180,8 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
     plan, start = design() if method is None else with_method(design(), method), time.time()
     if method is not None:  # before data are prepared, which may take hours
         for some in plan.methods.values():
-            reducers.make(*reducers.named(some.config))
+            with import_errors(method):
+                reducers.make(*reducers.named(some.config))
     thin = budget is not None
     names = available([name for name in plan.datasets if not chosen or name in chosen])
     if not names:

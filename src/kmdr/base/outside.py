@@ -8,7 +8,8 @@ A path from a folder of results is never imported. `kmdr.reducers.make`, `kmdr.c
 import importlib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.identity import hash_of, third_party_origin
+from kmdr.base.signals import is_interrupt
 
 # Import paths that the user of this process named. A worker gets them with each task of its driver.
 _allowed: set[str] = set()
@@ -53,6 +55,20 @@ def find_class(path: str, what: str) -> type:
             f"in a setting of the command, or call kmdr.base.outside.allow({shown(path)}) first"
         )
     return _imported(path, what)
+
+
+@contextmanager
+def import_errors(name: Any) -> Iterator[None]:
+    """Turn exceptions of third-party modules that end a process, such as `SystemExit`, into a `UserError`."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or is_interrupt(error):
+            raise
+        raise UserError(
+            f"the module of {name!r} cannot be imported ({type(error).__name__}: {error}); remove what ends "
+            "the process from it"
+        ) from error
 
 
 @cache

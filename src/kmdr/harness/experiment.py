@@ -1,7 +1,6 @@
 """From a configuration to tasks: every value is checked here, before any work starts."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,9 @@ import numpy as np
 
 from kmdr import reducers
 from kmdr.base.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number, yes_or_no
-from kmdr.base.outside import allow
+from kmdr.base.outside import allow, import_errors
 from kmdr.base.private_paths import file_names
 from kmdr.base.seeding import generator
-from kmdr.base.signals import is_interrupt
 from kmdr.base.text import canonical
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
@@ -63,20 +61,6 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
     protocol = Protocol(**settings, args=canonical(args))
     engines.check_allowed(protocol)
     return protocol
-
-
-@contextmanager
-def _import_errors(name: Any) -> Iterator[None]:
-    """Turn exceptions of third-party modules that end a process, such as `SystemExit`, into a `UserError`."""
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, Exception) or is_interrupt(error):
-            raise
-        raise UserError(
-            f"the module of {name!r} cannot be imported ({type(error).__name__}: {error}); remove what ends "
-            "the process from it"
-        ) from error
 
 
 def _matching(value: Any, protocol: Protocol) -> str:
@@ -148,10 +132,10 @@ class Experiment:
         name, params = reducers.named(reducer)
         engine = section(config, "kmeans").get("engine")
         allow(name, engine)  # named by the user, from whom all tasks come
-        with _import_errors(engine):
+        with import_errors(engine):
             protocol = _protocol(config)
         try:
-            with _import_errors(name):
+            with import_errors(name):
                 reducers.make_allowed(name, params).check_protocol(protocol)
         except (TypeError, ValueError) as error:
             raise UserError(
