@@ -637,7 +637,7 @@ def test_a_trial_announces_its_memory_only_if_it_is_limited(monkeypatch):
 @pytest.mark.parametrize("setting", [("reducer=outside", "reducer.path=ends.A"), ("kmeans.engine=ends.A",)])
 def test_a_module_that_ends_the_process_when_it_is_imported_is_refused_in_a_sentence(setting, rogue):
     (rogue / "ends.py").write_text("import sys\nsys.exit(3)\nclass A: pass\n")
-    with pytest.raises(UserError, match=r"the module of 'ends\.A' cannot be imported \(SystemExit: 3\)"):
+    with pytest.raises(UserError, match=r"ends\.py:2 ended the import of 'ends\.A' \(SystemExit: 3\)"):
         compose("dataset=synth", *setting)
 
 

@@ -13,8 +13,10 @@ from kmdr.analysis.results import Results
 from kmdr.analysis.rows import summarise
 from kmdr.base import plugins as guests
 from kmdr.base.errors import UserError
+from kmdr.base.process import exit_status
 from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
+from kmdr.datasets.sources.loaders import all_loaders
 from kmdr.harness.jobs import compose
 from kmdr.results.table import rows_of
 
@@ -159,6 +161,22 @@ def test_a_module_that_raises_is_named(guest):
     (guest / "engines/broken.py").write_text("1 / 0\n")
     with pytest.raises(UserError, match=r"broken\.py cannot be imported \(ZeroDivisionError"):
         engines.names()
+
+
+@pytest.mark.parametrize("given", ["", "0", "3", "'why'"])
+@pytest.mark.parametrize(
+    ("kind", "look"),
+    [
+        ("reducers", reducers.names),
+        ("engines", engines.names),
+        ("metrics", metrics.metrics),
+        ("datasets", all_loaders),
+    ],
+)
+def test_a_module_that_ends_the_process_is_named_and_the_command_fails(kind, look, given, guest, capsys):
+    (guest / kind / "ends.py").write_text(f"raise SystemExit({given})\n")
+    assert exit_status(look) == 2
+    assert "ends.py:1 ended the command (SystemExit: " in capsys.readouterr().err
 
 
 def test_a_packages_entry_point_names_a_guest(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -96,3 +97,9 @@ def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UserError(f"{name} = {shown(value)} is not a group of settings; choose one that 'kmdr --help' lists")
     return {str(key): entry for key, entry in value.items()}
+
+
+def raised_in(error: BaseException) -> tuple[str, str]:
+    """Return the module that raised an error, and its file and line."""
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__", "")), f"{frame.f_code.co_filename}:{line}"
