@@ -17,9 +17,7 @@ from kmdr.cli import commands as cli
 from rows import write_rows
 
 
-def command(
-    *arguments, before=None, stdout=subprocess.PIPE, program=(sys.executable, "-m", "kmdr"), **environment
-):
+def command(*arguments, before=None, stdout=subprocess.PIPE, program=(sys.executable, "-m", "kmdr"), **environment):
     return subprocess.run(
         [*program, *arguments], check=False, text=True, stdout=stdout, stderr=subprocess.PIPE,
         env={**os.environ, **environment}, preexec_fn=before,

@@ -65,7 +65,9 @@ def lab(tmp_path_factory):
         items.read_text().replace("studies=[STUDY])", 'studies=[STUDY], facts=["own26_total", "own26_absent"])')
     )
 
-    def run(*arguments, cache="cache", program=(programs() / "kmdr",)):
+    kmdr = programs() / "kmdr"
+
+    def run(*arguments, cache="cache", program=(kmdr,)):
         environment = {
             **os.environ, "KMDR_PATH": str(place / "guest"), "KMDR_CACHE": str(place / cache),
             "KMDR_DATA": str(place / "absent"), "HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9",
