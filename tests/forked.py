@@ -78,6 +78,10 @@ def _place(files, numbers):
         os.dup2(file, number)
         os.close(file)
     for number, (stream, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if number not in numbers:  # the program was started without it
+            os.close(number)
+            setattr(sys, stream, None)
+            continue
         errors = "backslashreplace" if stream == "stderr" else "strict"
         setattr(sys, stream, open(number, mode, 1, errors=errors, closefd=False))  # noqa: SIM115
 

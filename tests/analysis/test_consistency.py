@@ -266,7 +266,8 @@ def test_figures_and_own_runs_draw_the_same_means(tmp_path, monkeypatch, seed):
     drawn = {}
     monkeypatch.setattr(panels, "PER_FIGURE", 20)
     with sketched():
-        written = figures_for_folder(tmp_path)
+        written = figures_for_folder(tmp_path, ())
+        runs = study_runs(rows, {"custom": "custom", "other": "other"}, ())
     for path in written:
         if path.suffix == ".csv":
             drawn[path.stem] = pd.read_csv(path)
@@ -279,7 +280,8 @@ def test_figures_and_own_runs_draw_the_same_means(tmp_path, monkeypatch, seed):
                 index=False
             )
             assert_same(gathered(cells), means(table[table["study"] == study], quantity, serial=True))
-    for run in study_runs(rows, {"custom": "custom", "other": "other"}):
+    assert [run.study for run in runs] == ["custom", "other"]
+    for run in runs:
         frame, of_study = run.table.frame, table[table["study"] == run.study]
         for quantity, title in TITLES.items():
             ours = sorted(mean for mean in frame.get(title, []) if not np.isnan(mean))

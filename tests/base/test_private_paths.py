@@ -62,11 +62,11 @@ def environment_of(folder, home):
     }  # fmt: skip
 
 
-def command(folder, home, *arguments, status=0):
+def command(folder, home, *arguments, status=(0,)):
     """Run a command in the current folder."""
     process = Command(*arguments, environment=environment_of(folder, home))
     out, err = process.communicate(timeout=500)
-    assert process.returncode == status, out + err
+    assert process.returncode in status, out + err
 
 
 def whole_command(folder, home, *arguments):
@@ -149,10 +149,8 @@ def test_what_is_handed_on_names_no_folder(tmp_path, monkeypatch):
         *own,
     )
     assert "failed" in failed.stdout + failed.stderr
-    absent = whole_command(
-        folder, home, "-m", "dataset=file,digits", f'dataset.path="{folder}/no such.npy"', "reducer=none", *own
-    )
-    assert absent.returncode in (0, 1, 2)
+    absent = ["-m", "dataset=file,digits", f'dataset.path="{folder}/no such.npy"', "reducer=none"]
+    command(folder, home, *absent, *own, status=(0, 1, 2))
     command(folder, home, "report", "out")
     command(folder, home, "check", "out")
     command(folder, home, "verify", "out", "ROWS=100")

@@ -233,6 +233,7 @@ def wait_for_rows(process, folder, count):
 
 ON_SLURM = ("runner=slurm", "runner.n_jobs=2", "out=slurm")
 SLOW_CODE = """
+import os
 import time
 from sklearn.decomposition import TruncatedSVD
 
@@ -470,13 +471,14 @@ def test_an_adaptive_cluster_grows(tmp_path, monkeypatch):
     """Tasks take 0.2 s, and such a cluster requests another worker for each five seconds of work that it knows of."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[2]), str(tmp_path)]))
     monkeypatch.syspath_prepend(tmp_path)  # which workers of this process take over
-    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    grown = tmp_path / "grown"  # from then on tasks take no time
+    (tmp_path / "slow.py").write_text(SLOW_CODE.replace("0.2", f"0 if os.path.exists({str(grown)!r}) else 0.2"))
     most = 0
     with distributed.LocalCluster(
         n_workers=0, threads_per_worker=1, dashboard_address=None, protocol="tcp://", memory_limit=0
     ) as cluster:
         cluster.adapt(minimum=0, maximum=2)
-        process = command(
+        process = forked_command(
             tmp_path,
             *TINY,
             *SLOW,
@@ -487,6 +489,8 @@ def test_an_adaptive_cluster_grows(tmp_path, monkeypatch):
         )
         while process.poll() is None:
             most = max(most, len(cluster.scheduler_info["workers"]))
+            if most == 2:
+                grown.touch()
             time.sleep(0.1)
         status, said = finished(process)
     assert (status, "Traceback" in said) == (0, False), said

@@ -34,6 +34,7 @@ from clusters import (
     free_port,
     wait_for_rows,
 )
+from forked import programs
 from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.base.provenance import machine
@@ -151,7 +152,12 @@ def test_a_worker_generates_what_needs_no_files(tmp_path, monkeypatch):
 
 
 class Cluster:
-    """A head and workers, each a session of its own with a working folder and a cache that nobody else has."""
+    """A head and workers, each a session of its own with a working folder and a cache that nobody else has.
+
+    With `forked.programs` as its ``interpreter``, they are forks that need no imports; these cannot be stopped.
+    """
+
+    interpreter = sys.executable
 
     def __init__(self, folder, stack):
         self.folder, self.stack = folder, stack
@@ -168,7 +174,7 @@ class Cluster:
         environment = {name: value for name, value in os.environ.items() if name != "KMDR_DATA"} | environment
         log = self.stack.enter_context((place / "log").open("a"))
         process = subprocess.Popen(
-            [sys.executable, "-m", *arguments], cwd=place, env=environment, stdout=log, stderr=log,
+            [self.interpreter, "-m", *arguments], cwd=place, env=environment, stdout=log, stderr=log,
             start_new_session=True,
         )  # fmt: skip
         self.stack.callback(end, process)
@@ -203,6 +209,12 @@ class Dask(Cluster):
 
         with Client(f"tcp://127.0.0.1:{self.port}", timeout=20) as client:
             return sum(map(len, client.processing().values()))
+
+
+class ForkedDask(Dask):
+    @property
+    def interpreter(self):
+        return programs() / "python"
 
 
 class Ray(Cluster):
@@ -247,16 +259,16 @@ def cluster(request, tmp_path, monkeypatch):
         yield cluster
 
 
-def on(**marks):
+def on(dask_cluster=Dask, **marks):
     """On each engine that is installed."""
     engines = [
-        pytest.param(Dask, marks=[needs_dask, marks["dask"]], id="dask"),
+        pytest.param(dask_cluster, marks=[needs_dask, marks["dask"]], id="dask"),
         pytest.param(Ray, marks=[needs_ray, marks["ray"]], id="ray"),
     ]
     return pytest.mark.parametrize("cluster", engines, indirect=True)
 
 
-@on(dask=pytest.mark.slow, ray=pytest.mark.long)
+@on(ForkedDask, dask=pytest.mark.slow, ray=pytest.mark.long)
 def test_a_run_on_a_cluster_has_the_rows_of_a_run_here(cluster, tmp_path, monkeypatch):
     """Workers have caches and working folders of their own."""
     monkeypatch.chdir(tmp_path)
@@ -291,18 +303,19 @@ def package_without_registry(folder):
 @pytest.mark.slow
 def test_dask_workers_that_cannot_run_kmdr_are_left_out(tmp_path):
     with ExitStack() as stack:
-        cluster = Dask(tmp_path / "cluster", stack)
-        cluster.start_head()
-        cluster.start_worker(**broken_package(tmp_path / "broken"))
+        cluster, forked = (kind(tmp_path / "cluster", stack) for kind in (Dask, ForkedDask))
+        forked.port, forked.workers = cluster.port, cluster.workers
+        forked.start_head()
+        cluster.start_worker(**broken_package(tmp_path / "broken"))  # what a fork has, it does not import
         cluster.start_worker(**package_without_registry(tmp_path / "partial"))
         cluster.wait_for_workers()
         run = (*TINY, "repeats=4", "reducer=random_sign", *cluster.settings, "out=there")
-        status, said = finished(command(tmp_path, *run))
+        status, said = finished(command(tmp_path, *run, interpreter=forked.interpreter))
         assert (status, "Traceback" in said) == (2, False), said
         assert said.count("kmdr: none of the 2 workers of") == 1, said
-        cluster.start_worker()
+        forked.start_worker()
         cluster.wait_for_workers()
-        status, said = finished(command(tmp_path, *run))
+        status, said = finished(command(tmp_path, *run, interpreter=forked.interpreter))
         assert (status, "Traceback" in said) == (0, False), said
         (line,) = [line for line in said.splitlines() if "excluded" in line]
         assert line.count("tcp://") >= 2
@@ -319,7 +332,7 @@ def test_a_dask_worker_that_cannot_run_kmdr_and_joins_late_is_left_out(tmp_path)
         cluster.start_worker()
         cluster.wait_for_workers()
         run = (*TINY, "repeats=300", "reducer=random_sign", *cluster.settings, "out=there")
-        process = command(tmp_path, *run)
+        process = command(tmp_path, *run, interpreter=programs() / "python")
         wait_for_rows(tmp_path / "there", 4)
         (good,) = cluster.workers
         os.killpg(good.pid, signal.SIGSTOP)  # so that the other joins before the end

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from forked import programs
 from kmdr.cli import new
 
 FACTS = '''
@@ -35,7 +36,8 @@ def absent(datasets, results):
 FACTS = (total, absent)
 '''
 RUN = "dataset=digits reducer=none r_grid=[2] repeats=1 runner=sequential"
-# Fails when anything in a folder of data is opened or listed.
+STUDY = ("study=own26_fig1", "repeats=2", "timing_repeats=0", "runner=sequential", "out=run")
+# Fails when anything in a folder of data is opened or listed, by imports too: it needs an interpreter of its own.
 WATCHED = """
 import os, sys
 places = tuple(os.path.realpath(os.environ[name]) for name in ("KMDR_CACHE", "KMDR_DATA"))
@@ -63,13 +65,16 @@ def lab(tmp_path_factory):
         items.read_text().replace("studies=[STUDY])", 'studies=[STUDY], facts=["own26_total", "own26_absent"])')
     )
 
-    def run(*arguments, cache="cache", script="from kmdr.cli.commands import main; main()"):
+    kmdr = programs() / "kmdr"
+
+    def run(*arguments, cache="cache", program=(kmdr,)):
         environment = {
             **os.environ, "KMDR_PATH": str(place / "guest"), "KMDR_CACHE": str(place / cache),
             "KMDR_DATA": str(place / "absent"), "HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9",
         }  # fmt: skip
-        command = [sys.executable, "-c", script, *map(str, arguments)]
-        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True, cwd=place)
+        done = subprocess.run(
+            [*program, *arguments], env=environment, check=False, capture_output=True, text=True, cwd=place
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -77,18 +82,25 @@ def lab(tmp_path_factory):
     return place, run
 
 
+@pytest.fixture(scope="module")
+def study(lab):
+    """Return the folder of a run of the paper's study, and what the run printed."""
+    place, run = lab
+    return place / "run", run(*STUDY)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.slow
-def test_a_report_opens_no_data_and_is_the_same_with_them_and_without(lab):
+def test_a_report_opens_no_data_and_is_the_same_with_them_and_without(lab, study):
     place, run = lab
-    run("study=own26_fig1", "repeats=2", "timing_repeats=0", "runner=sequential", "out=with")
-    shutil.rmtree(place / "with" / "facts")
-    shutil.copytree(place / "with", place / "without")
-    run("report", "with", script=WATCHED)
-    run("report", "without", script=WATCHED, cache="empty")
+    for name in ("with", "without"):
+        shutil.copytree(study[0], place / name)
+        shutil.rmtree(place / name / "facts")
+    run("report", "with", program=(sys.executable, "-c", WATCHED))
+    run("report", "without", cache="empty")
     assert contents(place / "with") == contents(place / "without")
     assert not (place / "with" / "facts").exists()
     page = (place / "with" / "report" / "index.html").read_text()
@@ -96,14 +108,14 @@ def test_a_report_opens_no_data_and_is_the_same_with_them_and_without(lab):
 
 
 @pytest.mark.slow
-def test_a_run_computes_the_facts_that_its_studies_need_and_names_those_without_data(lab):
-    place, run = lab
-    said = run("study=own26_fig1", "repeats=2", "timing_repeats=0", "runner=sequential", "out=run")
+def test_a_run_computes_the_facts_that_its_studies_need_and_names_those_without_data(lab, study):
+    folder, said = study
     assert "facts whose data are not prepared are not computed: own26_absent (nips)" in said
-    table = place / "run" / "facts" / "own26_total.csv"
+    table = folder / "facts" / "own26_total.csv"
     assert sorted(table.parent.iterdir()) == [table, table.with_suffix(".from")]
     before = table.stat().st_mtime_ns
-    run("study=own26_fig1", "repeats=2", "timing_repeats=0", "runner=sequential", "out=run")
+    _, run = lab
+    run(*STUDY)
     assert table.stat().st_mtime_ns == before, "it is computed once"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from commands import Command
+from forked import programs
 from kmdr.results.manifests import described
 from kmdr.results.schema import COLUMNS, TIME_COLUMNS
 
@@ -191,7 +192,7 @@ def test_a_failure_is_told_and_kept_as_a_row_and_tried_again(cache, tmp_path):
     arguments = ["dataset.n=60", "dataset.d=30", "r_grid=[2,3]", "repeats=2", "runner=sequential", f"out={tmp_path}/o"]
     environment = {**os.environ, "KMDR_CACHE": str(cache)}
     done = subprocess.run(
-        [sys.executable, str(module), *arguments],
+        [programs() / "python", module, *arguments],
         check=False, env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1

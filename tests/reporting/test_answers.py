@@ -208,7 +208,8 @@ def test_a_method_and_its_variant_look_different_where_another_view_has_the_meth
 @pytest.mark.slow
 def test_no_two_lines_of_a_view_of_the_committed_results_look_alike():
     rows = rows_of(CHECKOUT / "results" / "reference")
-    assert_looks_differ(explored(rows[~rows["study"].str.startswith("atlas")], studies()))
+    shown = (rows["repeat"] < 2) & ~rows["study"].str.startswith("atlas")  # more repetitions change no look
+    assert_looks_differ(explored(rows[shown], studies()))
 
 
 # -- causes -----------------------------------------------------------------------------------------------------------

@@ -54,6 +54,15 @@ def known_sources() -> set[str]:
     }
 
 
+def cited_datasets() -> set[str]:
+    """Return the datasets whose answers some sentence cites; the answers of one are made of its rows alone."""
+    cited = [shlex.split(field) for sentence in SENTENCES.values() for field in fields(sentence)]
+    of_answers = [words for words in cited if words[0] == "answers"]
+    named = [word.removeprefix("dataset=") for words in of_answers for word in words if word.startswith("dataset=")]
+    assert len(named) == len(of_answers)
+    return {dataset for names in named for dataset in names.split(",")}
+
+
 class Committed(dict[str, pd.DataFrame]):
     """The sources of citations from the committed rows, each made by the present code when it is first cited."""
 
@@ -61,7 +70,7 @@ class Committed(dict[str, pd.DataFrame]):
         super().__init__()
         contents, configs = read_contents(CHECKOUT / "results" / "reference"), studies()
         datasets = {study["name"]: study["datasets"] for study in configs}
-        self.context = Context(contents.results, datasets, {}, flips(configs))
+        self.context = Context(contents.results, datasets, {}, flips(configs), formats=())
         self.multiverses = {run.spec.paper: run for run in contents.multiverses}
 
     def __missing__(self, name: str) -> pd.DataFrame:
@@ -73,7 +82,8 @@ class Committed(dict[str, pd.DataFrame]):
             lines = [(claim.id, claim.paper, "") for claim in claims()]
             return {name: pd.DataFrame(lines, columns=["claim", "paper", "outcome"])}
         if name == "answers":
-            return {name: answers_table(explored(self.context.results.every_row, studies()))}
+            rows = self.context.results.every_row
+            return {name: answers_table(explored(rows[rows["dataset"].isin(cited_datasets())], studies()))}
         for item in items():
             if item.id == name:
                 return self.of_item(item)
