@@ -71,8 +71,9 @@ def atlas_rows(
     return pd.concat(parts, ignore_index=True)
 
 
-def rank(effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS) -> Ranking | None:
+def rank(
+    effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS, third_parties: Sequence[str] = ()
+) -> Ranking | None:
     """Return the ranking of the methods in some effects."""
-    return ranking.rank(
-        ranking.chosen_lines(effects, condition), quantity, condition, form, ranking.sources_of(effects)
-    )
+    lines, sources = ranking.chosen_lines(effects, condition), ranking.sources_of(effects)
+    return ranking.rank(lines, quantity, condition, form, sources, third_parties)

@@ -17,6 +17,7 @@ from kmdr.atlas.ranking import (
     Condition,
     chosen_lines,
     compare_methods,
+    critical_difference,
     groups_within,
     is_on_front,
     largest_block,
@@ -304,6 +305,37 @@ def test_third_parties_join_the_ranking_of_the_others_and_take_no_dataset_from_i
     assert set(block.methods) == {*alone.methods, *few}
     assert block.datasets == alone.datasets
     assert_frame_equal(largest_block(values[["a"]], ["a"]).values, values[["a"]])  # no others
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("condition", [Condition(multiple=20.0), Condition(budget=0.5)])
+def test_third_parties_change_no_rank_and_no_test_however_many_there_are(table, condition, seed):
+    """Copies of a submission made the critical difference so large that no method was better than another."""
+    rng = np.random.default_rng(seed)
+    some = table[table["form"] == "raw"]
+    template = some[some["method"] == rng.choice(some["method"][some["method"] != "none"])]
+
+    def noisy(name):
+        return template.assign(method=name, loss=template["loss"] * rng.uniform(0.5, 2, len(template)))
+
+    def ranked(*parts):
+        effects = pd.concat([some, *parts], ignore_index=True)
+        theirs = [part["method"].iloc[0] for part in parts]
+        return rank(effects, "loss", condition, "raw", theirs)
+
+    submitted = noisy("theirs")
+    copies = [submitted.assign(method=f"copy {i}") for i in range(30)] + [noisy(f"other {i}") for i in range(30)]
+    alone, one, flooded = ranked(), ranked(submitted), ranked(*copies[:17], submitted, *copies[17:])
+    names = list(alone.ranks.index)
+    for ranking in (one, flooded):
+        assert_frame_equal(ranking.ranks.loc[names], alone.ranks)
+        assert (ranking.chi2, ranking.F, ranking.p) == (alone.chi2, alone.F, alone.p)
+        assert ranking.distance == one.distance
+        assert list(ranking.ranks["mean"]) == sorted(ranking.ranks["mean"])
+        values = ranking.block.values[[*alone.block.values, "theirs"]]
+        pair = compare_methods(alone.block._replace(values=values), "loss", condition, "raw")
+        assert_frame_equal(ranking.ranks.loc[["theirs"]], pair.ranks.loc[["theirs"]])
+    assert one.distance == critical_difference(len(names) + 1, len(alone.block.values))
 
 
 def test_the_front_is_that_of_all_pairs(rng):

@@ -5,6 +5,9 @@ block, because they are not independent. Friedman's test comes first; if it does
 reject equality, all methods are one group. Otherwise two methods differ if their average ranks are further apart than
 Nemenyi's critical difference, and there is a winner only if it differs from the second.
 
+Methods of third parties are ranked one at a time, each among kmdr's methods and itself alone. However many there are,
+they change neither the ranks and tests of the others nor each other's; the distance is that of one more method.
+
 Two packages offer such comparisons. autorank chooses the test from tests of normality; for more than two methods with
 data like these it takes Friedman's and Nemenyi's too, so it gives the same ranks and distance. baycomp computes, for
 one pair, the posterior probabilities that one method is better, practically equal, or worse (Bayesian signed-rank).
@@ -20,8 +23,8 @@ Benavoli, Corani, Mangili, Should we really use post-hoc tests based on mean-ran
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +44,7 @@ BUDGETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 ALL_FORMS = "all forms"
 # The F approximation is poor for fewer blocks or methods.
 FEWEST_DATASETS, FEWEST_METHODS = 5, 3
+ALONE = "Each submission is ranked among kmdr's methods and itself alone, and the test is of kmdr's methods."
 _SETS = 20_000  # sets of methods that are compared in the search for the largest block
 
 
@@ -88,6 +92,8 @@ class Ranking(NamedTuple):
         Nemenyi's critical difference of average ranks at 5 %.
     groups : tuple of tuple of str
         The largest sets of methods that are not distinguished, the best first.
+    joined : tuple of str
+        Methods of third parties, which the test is not about.
     """
 
     quantity: str
@@ -100,6 +106,7 @@ class Ranking(NamedTuple):
     p: float
     distance: float
     groups: tuple[tuple[str, ...], ...]
+    joined: tuple[str, ...] = ()
 
     @property
     def is_rejected(self) -> bool:
@@ -274,7 +281,7 @@ def rank(
     sources : set of str
         From `sources_of`: the sources of all data, of which the condition may exclude some.
     third_parties : collection of str
-        Methods that do not choose the datasets, see `largest_block`.
+        Methods that are ranked one at a time, and do not choose the datasets, see `largest_block`.
     """
     values = _tabulate(lines, quantity, form)
     if not np.isfinite(values).any(axis=None):  # as when no method is fast enough
@@ -283,7 +290,24 @@ def rank(
     if block.values.shape[1] < 2:
         return None
     block = block._replace(datasets=tuple(sorted(sources - set(block.values.index))))
-    return compare_methods(block, quantity, condition, form)
+    ranking = partial(compare_methods, quantity=quantity, condition=condition, form=form)
+    joined = [name for name in block.values if name in {*third_parties}]
+    hosts = block.values.drop(columns=joined)
+    return _join(ranking, block, hosts, joined) if joined and hosts.shape[1] > 1 else ranking(block)
+
+
+def _join(ranking: Callable[[Block], Ranking], block: Block, hosts: pd.DataFrame, joined: Sequence[str]) -> Ranking:
+    """Return the ranking of some methods, with each of the others at its rank among these and itself alone.
+
+    There, a method's rank is larger by the share of data on which the joined one is better, by less than 1.
+    """
+    whole = ranking(block._replace(values=hosts))
+    alone = [ranking(block._replace(values=hosts.assign(**{name: block.values[name]}))) for name in joined]
+    ranks = pd.concat([whole.ranks, *(pair.ranks.loc[[name]] for pair, name in zip(alone, joined, strict=True))])
+    ranks = ranks.sort_values("mean", kind="stable")
+    distance = math.nan if math.isnan(whole.distance) else alone[0].distance
+    groups = groups_within(ranks["mean"], distance if whole.p <= LEVEL else math.inf)
+    return whole._replace(block=block, ranks=ranks, distance=distance, groups=groups, joined=tuple(joined))
 
 
 def compare_methods(block: Block, quantity: str, condition: Condition, form: str) -> Ranking:

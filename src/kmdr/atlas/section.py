@@ -17,6 +17,7 @@ from kmdr.atlas.evidence import rules
 from kmdr.atlas.explanation import explain, sentence_of, summary_of
 from kmdr.atlas.figures import critical_differences, profile_curves, trade_off
 from kmdr.atlas.ranking import (
+    ALONE,
     ASCENDING,
     Condition,
     Ranking,
@@ -222,6 +223,7 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
         "†: not shown to be worse than the best, by Friedman's test and Nemenyi's critical difference over sources of "
         f"data; without any, equality is not rejected or data are too few. Medians over {sources} of data with 95 % "
         "intervals; F and time are relative to k-means on all features, and P is the difference to its P."
+        + (f" {ALONE}" if any(ranking.joined for ranking in several) else "")
     )
     table_ = Table(frame, {}, note, sections=["method"], groups=[["method", "by"], *([name] for name in columns)])
     stem = Path("tables", f"atlas_{scope.replace(' ', '_').replace('/', '_')}")
