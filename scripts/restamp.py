@@ -30,9 +30,9 @@ from kmdr.config.task import code_identity, code_of, current_code, data_of
 from kmdr.harness.verify import folders_by_content, sample, verify
 from kmdr.results.paths import MULTIVERSE
 from kmdr.results.reader import read_rows
-from kmdr.results.rows import TextRow
 from kmdr.results.store import Store
 from kmdr.results.table import compress, rows_file
+from kmdr.results.text_rows import TextRow
 
 Kind = tuple[str, str, str]
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from kmdr.base.text import EscapedStream, printable, short_hash
 from kmdr.cli import commands as cli
 from kmdr.results.row_check import config_of
-from kmdr.results.rows import csv_content
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS
+from kmdr.results.text_rows import csv_content
 from rows import make_rows, write_rows
 from states import sketched
 

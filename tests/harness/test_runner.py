@@ -17,7 +17,7 @@ from kmdr.harness.jobs import compose
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import execute, run_tasks
 from kmdr.results.store import Store
-from kmdr.results.stream import TooLargeError
+from kmdr.results.table_stream import TooLargeError
 
 
 @pytest.fixture

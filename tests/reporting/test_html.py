@@ -21,7 +21,7 @@ from kmdr.reporting.causes import RULE
 from kmdr.reporting.exhibits import compared, embedded, figure_numbers
 from kmdr.reporting.html import CHOICES_RULE, OUTCOMES, STATES, code_marked, shortfalls
 from kmdr.reporting.model import Reproduction
-from kmdr.results import text as text_module
+from kmdr.results import untrusted_text as text_module
 from reports import THINNED, curves, made_figure, make_report, page_and_markdown, papers, write_report
 from rows import markdown_of
 

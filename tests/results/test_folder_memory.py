@@ -18,11 +18,11 @@ from kmdr.results.checksums import note_content, with_checksum, without_checksum
 from kmdr.results.labels import read_labels
 from kmdr.results.paths import place
 from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
-from kmdr.results.rows import TextRow, csv_blocks, csv_content
 from kmdr.results.schema import COLUMNS
 from kmdr.results.store import Store
-from kmdr.results.stream import MOST_BYTES, VARIABLE, TooLargeError, open_table
 from kmdr.results.table import rows_in, rows_of
+from kmdr.results.table_stream import MOST_BYTES, VARIABLE, TooLargeError, open_table
+from kmdr.results.text_rows import TextRow, csv_blocks, csv_content
 from rows import make_rows, write_rows
 
 MOST_MEGABYTES = 512

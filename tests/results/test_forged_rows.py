@@ -26,12 +26,12 @@ from kmdr.reporting.parts import Context, make_item
 from kmdr.results import check, merge
 from kmdr.results.checksums import with_checksum
 from kmdr.results.folder import require_file
-from kmdr.results.frame import to_text
 from kmdr.results.reader import read_rows, read_task
 from kmdr.results.row_check import RowCheck, config_of
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS
 from kmdr.results.store import Store
 from kmdr.results.table import load_rows, rows_file, rows_of
+from kmdr.results.typed_rows import to_text
 from rows import trial
 
 REFERENCE = CONF.parent / "results" / "reference"
@@ -343,7 +343,7 @@ def test_metrics_go_on_behind_a_task_file_that_is_forged(whole, tmp_path, capsys
 
 
 def test_json_is_of_finite_numbers_and_bounded_depth():
-    from kmdr.results.text import parse_json
+    from kmdr.results.untrusted_text import parse_json
 
     assert parse_json(json.dumps({"a": [1, 2.5, None, True, "x"]})) == {"a": [1, 2.5, None, True, "x"]}
     for text in NO_OBJECTS[5:]:

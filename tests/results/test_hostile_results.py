@@ -28,9 +28,9 @@ from kmdr.figures.tables import Table, cells, latex
 from kmdr.reporting import parts
 from kmdr.reporting.build import build
 from kmdr.results import json_files, reader
-from kmdr.results import stream as table
+from kmdr.results import table_stream as table
 from kmdr.results.table import rows_of
-from kmdr.results.text import display_text
+from kmdr.results.untrusted_text import display_text
 from reports import save_table
 from rows import HASH, make_rows, markdown_of, write_rows
 

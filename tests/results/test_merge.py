@@ -23,8 +23,8 @@ from kmdr.results.merge import merge
 from kmdr.results.outdated import missing
 from kmdr.results.paths import task_files
 from kmdr.results.store import Store
-from kmdr.results.stream import VARIABLE, TooLargeError
 from kmdr.results.table import all_rows, compress, trial_of
+from kmdr.results.table_stream import VARIABLE, TooLargeError
 from rows import make_rows, trial, write_rows
 
 PLATFORM = {"cpu": "A", "blas": [], "packages": {"numpy": "2", "scipy": "1", "numba": "0"}, "cores": 2}

@@ -22,7 +22,7 @@ from kmdr.base.files import sweep_abandoned, write_atomically
 from kmdr.base.paths import CONF
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
-from kmdr.results import checksums, stream
+from kmdr.results import checksums, table_stream
 from kmdr.results.json_files import read_json
 from kmdr.results.outdated import missing, mixed_code
 from kmdr.results.reader import read_rows
@@ -167,7 +167,7 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
         patch.setattr(checksums, "write_file", write_and_read)
         store.merge()
 
-    open_file = stream.open_file
+    open_file = table_stream.open_file
 
     def open_too_late(*arguments):  # once the note was read
         monkeypatch.undo()
@@ -175,7 +175,7 @@ def test_a_table_that_another_run_is_merging_is_not_called_damaged(tmp_path, mon
         store.add(task(repeat=3), [row(task(repeat=3), 2)])
         return open_file(*arguments)
 
-    monkeypatch.setattr(stream, "open_file", open_too_late)
+    monkeypatch.setattr(table_stream, "open_file", open_too_late)
     assert len(read_rows(rows_file(tmp_path))) == 3
 
 

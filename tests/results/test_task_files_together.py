@@ -10,9 +10,9 @@ from kmdr.results.checksums import with_checksum
 from kmdr.results.paths import place
 from kmdr.results.reader import _parsed_together, read_rows, read_task
 from kmdr.results.row_check import RowCheck
-from kmdr.results.rows import csv_content
 from kmdr.results.schema import COLUMNS
 from kmdr.results.table import _task_rows
+from kmdr.results.text_rows import csv_content
 from rows import make_rows, write_rows
 
 TEXTS = ("", 'said "no", twice', "é, \u2028'", '"', "two\nlines")

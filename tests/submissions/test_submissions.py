@@ -26,8 +26,8 @@ from kmdr.results.check import faults
 from kmdr.results.checksums import checked_content, with_json_checksum
 from kmdr.results.compare import platform_of
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE
-from kmdr.results.rows import csv_content
 from kmdr.results.table import all_rows, write_compressed
+from kmdr.results.text_rows import csv_content
 from kmdr.submissions import Submission, submissions
 from kmdr.submissions.accept import accept, find
 from kmdr.submissions.card import CARD, derived, identity, read_files

@@ -15,7 +15,7 @@ from kmdr.config.task import settings_of
 from kmdr.datasets import registry
 from kmdr.harness.experiment import Experiment
 from kmdr.results.commands import KMEANS_COLUMNS
-from kmdr.results.frame import to_text
+from kmdr.results.typed_rows import to_text
 
 # Settings that do not belong to the protocol: where a custom file is, and how much of it may be read.
 _PLACES = ("name", "path", "labels", "copy", "max_gb", "title")

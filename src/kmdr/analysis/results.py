@@ -22,10 +22,10 @@ from kmdr.base.errors import UserError
 from kmdr.base.files import StorageError
 from kmdr.base.private_paths import without_folders
 from kmdr.base.text import tell
-from kmdr.results.frame import to_categories, to_text
 from kmdr.results.json_files import asked_of, missing_of, read_or_note
 from kmdr.results.reader import facts_of
 from kmdr.results.table import load_rows
+from kmdr.results.typed_rows import to_categories, to_text
 
 T = TypeVar("T")
 # Rows whose selections, and whose values by reducer, are kept for claims that read the same: 70 MB each.
@@ -39,7 +39,7 @@ class NotRunError(Exception):
 class Results:
     """Rows, facts and missing datasets of a folder.
 
-    Text columns are stored as categories (`kmdr.results.frame`) and returned as text.
+    Text columns are stored as categories (`kmdr.results.typed_rows`) and returned as text.
 
     Parameters
     ----------

@@ -28,10 +28,10 @@ from kmdr.results.manifests import log_lines
 from kmdr.results.paths import ASKED, CONFIGS, LOG, MISSING, PLAN, UNIVERSES, multiverse_folder
 from kmdr.results.reader import check_places, public_content, read_rows, stated_paths
 from kmdr.results.row_check import RowCheck
-from kmdr.results.rows import TextRow
 from kmdr.results.schema import COLUMNS, VALUES
-from kmdr.results.stream import most_bytes
 from kmdr.results.table import rows_file
+from kmdr.results.table_stream import most_bytes
+from kmdr.results.text_rows import TextRow
 
 _CRATE, _PROFILE = "https://w3id.org/ro/crate/1.1", "https://w3id.org/ro/wfrun/process/0.5"
 _METADATA = "ro-crate-metadata.json"

@@ -40,10 +40,10 @@ from kmdr.results.checksums import write_checked
 from kmdr.results.outdated import missing as unfinished
 from kmdr.results.outdated import mixed_code, outdated_code
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
-from kmdr.results.rows import TextRow
 from kmdr.results.shards import with_parts
 from kmdr.results.store import Store
-from kmdr.results.stream import VARIABLE, most_bytes
+from kmdr.results.table_stream import VARIABLE, most_bytes
+from kmdr.results.text_rows import TextRow
 
 # Bytes of a row on disk.
 _ROW_BYTES = 400

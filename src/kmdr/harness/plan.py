@@ -19,8 +19,8 @@ from kmdr.base.errors import UserError
 from kmdr.base.paths import CONF
 from kmdr.config.task import Task
 from kmdr.harness.experiment import Experiment
-from kmdr.results.stream import open_table
 from kmdr.results.table import rows_file
+from kmdr.results.table_stream import open_table
 
 # Time of a budget that is kept for all but trials: starting workers, facts, figures, tables and the report; and, of
 # that, for what follows the facts.

@@ -26,8 +26,8 @@ from kmdr.metrics.references import score_against
 from kmdr.results.folder import has_file
 from kmdr.results.labels import Labels
 from kmdr.results.paths import labels_file, task_files
-from kmdr.results.rows import TextRow
 from kmdr.results.store import Store
+from kmdr.results.text_rows import TextRow
 
 # Largest relative difference between F of the labels and of the row, on another machine.
 _NEAR = 1e-6

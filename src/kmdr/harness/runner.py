@@ -28,9 +28,9 @@ from kmdr.harness.engines.settings import Runner
 from kmdr.harness.plan import ALLOWANCE_SECONDS, DRAWING_SECONDS
 from kmdr.harness.progress import Progress
 from kmdr.harness.task import Stamp, failed, seconds_inside
-from kmdr.results.rows import TextRow
 from kmdr.results.schema import Row
 from kmdr.results.store import Store
+from kmdr.results.text_rows import TextRow
 
 # Task files written at once: writing mostly waits for the disk. If answers come more seldom than this, each is written
 # before the next is awaited, so that progress reports it at once.

@@ -18,7 +18,7 @@ from kmdr.analysis.statistics import above, median_above
 from kmdr.figures.panels import methods_of, quantity_label
 from kmdr.figures.style import Method
 from kmdr.metrics import metrics
-from kmdr.results.frame import to_text
+from kmdr.results.typed_rows import to_text
 
 # By name, what is divided by its value for k-means on all features in the same repetition.
 RELATIVE: Mapping[str, str] = {"relative_objective": "objective", "relative_seconds": "total_seconds"}

@@ -21,11 +21,11 @@ from kmdr.multiverse.choices import FILE, STUDY, Multiverse, multiverses
 from kmdr.reporting.seeds import FILE as SEEDS
 from kmdr.reporting.seeds import read_earlier
 from kmdr.results.folder import list_contents
-from kmdr.results.frame import to_categories
 from kmdr.results.json_files import Settled, environments_of, plan_of, read_or_note, universes_of
 from kmdr.results.paths import ASKED, MISSING, PLAN, UNIVERSES, multiverse_folder
-from kmdr.results.stream import open_table
 from kmdr.results.table import rows_file
+from kmdr.results.table_stream import open_table
+from kmdr.results.typed_rows import to_categories
 from kmdr.submissions import SUBMITTED, UNCHECKED, submissions, submissions_digest
 
 

@@ -33,8 +33,8 @@ from kmdr.multiverse.section import MultiverseSection, multiverse_section
 from kmdr.reporting.contents import AtlasRun, MultiverseRun
 from kmdr.reporting.explore import explored
 from kmdr.reporting.model import Reproduction, State
-from kmdr.results.frame import to_text
 from kmdr.results.outdated import CODE_COLUMNS
+from kmdr.results.typed_rows import to_text
 
 # A report of so many tables and figures is made by several processes, each of which takes seconds to start.
 _MANY = 8

@@ -10,7 +10,7 @@ import pandas as pd
 
 from kmdr.base.errors import UserError
 from kmdr.figures.escape import spreadsheet_csv
-from kmdr.results.stream import open_table
+from kmdr.results.table_stream import open_table
 
 FILE = "seeds.csv"
 TABLE = Path("tables", "seeds")

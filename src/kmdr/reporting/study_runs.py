@@ -20,7 +20,7 @@ from kmdr.figures.comparison import DIFFERENCES, MIXED, UNTIMED, counts_of, meth
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.tables import Table, table_files
 from kmdr.results.commands import command_of
-from kmdr.results.frame import to_text
+from kmdr.results.typed_rows import to_text
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ from kmdr.results.paths import (
 )
 from kmdr.results.reader import read_rows, read_task
 from kmdr.results.row_check import RowCheck
-from kmdr.results.rows import add_ratios
 from kmdr.results.store import Store
-from kmdr.results.stream import open_table
 from kmdr.results.table import content_or_nothing, is_merged, rows_in
+from kmdr.results.table_stream import open_table
+from kmdr.results.text_rows import add_ratios
 
 
 class Fault(NamedTuple):

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from kmdr.base.files import DamagedError
 from kmdr.results.folder import MOST_BYTES, open_file, read_file, remove_file, write_file
 from kmdr.results.paths import MERGED, TABLE
-from kmdr.results.text import parse_json
+from kmdr.results.untrusted_text import parse_json
 
 _LINE = b"# sha256 "
 UNKNOWN = "0" * 12  # in a note: the table was made from something unknown

@@ -13,7 +13,7 @@ from kmdr.base.private_paths import without_folders
 from kmdr.results.checksums import without_json_checksum
 from kmdr.results.folder import read_file
 from kmdr.results.paths import ASKED, LOCAL, MISSING, PLAN, SHARDS, UNIVERSES
-from kmdr.results.text import display_text, for_display
+from kmdr.results.untrusted_text import display_text, for_display
 
 T = TypeVar("T")
 _MAX_BYTES = 1 << 24

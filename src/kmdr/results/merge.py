@@ -41,12 +41,12 @@ from kmdr.results.paths import (
     task_files,
 )
 from kmdr.results.reader import public_content, read_task
-from kmdr.results.rows import TextRow
 from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.shards import absent, with_parts
 from kmdr.results.store import Store
-from kmdr.results.stream import check_rows
 from kmdr.results.table import all_rows, trial_of, united
+from kmdr.results.table_stream import check_rows
+from kmdr.results.text_rows import TextRow
 
 Rows = list[TextRow]
 

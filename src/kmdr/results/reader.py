@@ -1,8 +1,9 @@
 """The reader of a results folder, which every command uses. The folder may come from a stranger.
 
-A table of rows is read in steps: bytes of a regular file within the folder (`kmdr.results.stream` limits their number)
-→ columns of text, a block of rows at a time → checked rows (`kmdr.results.row_check`) → either rows of text, for
-commands that write a table again, or a typed frame, for those that compute. `kmdr.results.json_files` reads the others.
+A table of rows is read in steps: bytes of a regular file within the folder (`kmdr.results.table_stream` limits their
+number) → columns of text, a block of rows at a time → checked rows (`kmdr.results.row_check`) → either rows of text
+(`kmdr.results.text_rows`), for commands that write a table again, or a typed frame (`kmdr.results.typed_rows`), for
+those that compute. `kmdr.results.json_files` reads the others.
 """
 
 import csv
@@ -29,13 +30,13 @@ from kmdr.base.text import canonical, tell
 from kmdr.config.task import SETTINGS
 from kmdr.results.checksums import has_checksum, with_checksum, without_checksum
 from kmdr.results.folder import file_size, file_status, has_file, list_contents, require_file
-from kmdr.results.frame import TextColumn
 from kmdr.results.paths import MULTIVERSE, place
 from kmdr.results.row_check import RowCheck
-from kmdr.results.rows import TextRow, add_ratios, csv_content
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBERS
-from kmdr.results.stream import check_rows, most_bytes, open_table, refuse_zeros, too_large
-from kmdr.results.text import PATH_COLUMNS, display_text, for_display, parse_json, public_text
+from kmdr.results.table_stream import check_rows, most_bytes, open_table, refuse_zeros, too_large
+from kmdr.results.text_rows import TextRow, add_ratios, csv_content
+from kmdr.results.typed_rows import TextColumn
+from kmdr.results.untrusted_text import PATH_COLUMNS, display_text, for_display, parse_json, public_text
 
 _ROWS = 20_000  # rows that are parsed at a time
 _MAX_COLUMNS = 1000
@@ -324,8 +325,8 @@ def _whole_numbers(texts: "pd.Series[Any]") -> NDArray[Any]:
 def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return the valid rows of a table as a typed frame, and sentences on the refused ones.
 
-    Text columns are categories (see `kmdr.results.frame`); text is never converted (a reducer may be called ``nan``).
-    Missing numbers are NaN. ``objective_ratio`` is computed from these rows.
+    Text columns are categories (see `kmdr.results.typed_rows`); text is never converted (a reducer may be called
+    ``nan``). Missing numbers are NaN. ``objective_ratio`` is computed from these rows.
 
     Raises
     ------
@@ -413,7 +414,7 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
 def facts_of(folder: Path) -> dict[str, pd.DataFrame | UserError]:
     """Return all facts of a folder by name, with the error in the place of one that cannot be read.
 
-    Together they may be as large as one table (`kmdr.results.stream.most_bytes`).
+    Together they may be as large as one table (`kmdr.results.table_stream.most_bytes`).
     """
     facts: dict[str, pd.DataFrame | UserError] = {}
     size, most = 0, most_bytes()

@@ -36,10 +36,10 @@ from kmdr.results.manifests import config_line, files_by_machine, log_line, log_
 from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS, LOCAL, LOG, MERGED, TABLE, labels_file, place, task_files
 from kmdr.results.reader import read_rows, read_task
-from kmdr.results.rows import TextRow, csv_content
 from kmdr.results.schema import COLUMNS, Row
 from kmdr.results.table import all_rows, content_or_nothing, merged_rows, write_compressed
-from kmdr.results.text import PATH_COLUMNS
+from kmdr.results.text_rows import TextRow, csv_content
+from kmdr.results.untrusted_text import PATH_COLUMNS
 
 # What each byte of the lock file stands for; from `_TASKS` on, one per task.
 _CLOCK, _MERGE, _CHANGE, _USE, _NEXT = range(5)

@@ -23,13 +23,13 @@ from kmdr.base.text import tell
 from kmdr.config.task import current_code
 from kmdr.results.checksums import read_note, sha256_hex
 from kmdr.results.folder import file_status, has_file, read_file, require_file, write_file
-from kmdr.results.frame import to_text
 from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, TABLE, task_files
 from kmdr.results.reader import MOST_TASK, check_places, parse_tasks, read_frame, size_of_rows, table_rows
 from kmdr.results.row_check import RowCheck
-from kmdr.results.rows import TextRow, add_ratios, csv_blocks
-from kmdr.results.stream import check_rows, most_bytes, open_table, too_large
+from kmdr.results.table_stream import check_rows, most_bytes, open_table, too_large
+from kmdr.results.text_rows import TextRow, add_ratios, csv_blocks
+from kmdr.results.typed_rows import to_text
 
 # The columns whose values differ most between rows, in the order of a compressed table; the others come before them.
 _LAST = (

@@ -56,8 +56,8 @@ from kmdr.results.labels import read_labels
 from kmdr.results.merge import refuse_contradictions
 from kmdr.results.paths import ATLAS, MULTIVERSE, place
 from kmdr.results.row_check import config_of
-from kmdr.results.rows import TextRow
 from kmdr.results.table import all_rows, has_rows
+from kmdr.results.text_rows import TextRow
 from kmdr.submissions.card import (
     CARD,
     VERIFICATION,

@@ -25,7 +25,7 @@ from kmdr.results.checksums import sha256_hex, without_json_checksum
 from kmdr.results.commands import command_of
 from kmdr.results.folder import MOST_BYTES, list_files, read_file
 from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS
-from kmdr.results.text import display_text, parse_json
+from kmdr.results.untrusted_text import display_text, parse_json
 
 CARD = "card.json"
 FORMAT = "kmdr submission 1"

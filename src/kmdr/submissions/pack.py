@@ -15,8 +15,8 @@ from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import config_line, read_configs
 from kmdr.results.packed import pack
 from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS, TABLE, place
-from kmdr.results.rows import csv_content
 from kmdr.results.table import all_rows, table_digest
+from kmdr.results.text_rows import csv_content
 from kmdr.submissions.card import CARD, MOST_TOTAL, checked_name, checked_text, derived
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from kmdr.results.schema import COLUMNS
-from kmdr.results.stream import most_bytes, too_large
+from kmdr.results.table_stream import most_bytes, too_large
 
 _PLACES = {name: place for place, name in enumerate(COLUMNS)}
 _SEPARATOR = "\0"  # no column may contain it
