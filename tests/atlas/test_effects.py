@@ -269,6 +269,22 @@ def test_classes_of_one_name_are_methods_of_their_own():
     assert set(third_party_effects(theirs, atlas_rows(datasets=("usps", "colon")))["method"]) == {"a.PCA", "b.PCA"}
 
 
+@pytest.mark.parametrize("whose", ["none", "package.Theirs"])
+@pytest.mark.parametrize("damage", ["failed", "missing", "truncated", "without P"])
+def test_nobody_chooses_among_repetitions_of_a_method_or_of_its_reference(damage, whose):
+    atlas, theirs = atlas_rows(datasets=("usps", "colon")), submitted_rows("package.Theirs")
+    some = (theirs["dataset"] == "usps") & (theirs["reducer"] == whose)
+    assert {"usps", "colon"} == set(third_party_effects(theirs, atlas)["dataset"])
+    if damage == "failed":
+        nothing = {"status": "failed", "error": "killed", "objective": np.nan, "accuracy": np.nan}
+        theirs.loc[some & (theirs["repeat"] == 0), list(nothing)] = list(nothing.values())
+    elif damage == "without P":
+        theirs.loc[some & (theirs["repeat"] == 0), "accuracy"] = np.nan
+    else:
+        theirs = theirs[~some | (theirs["repeat"] > 0 if damage == "missing" else theirs["repeat"] == 0)]
+    assert {"colon"} == set(third_party_effects(theirs, atlas)["dataset"])
+
+
 def test_an_engine_that_is_called_none_is_no_reference():
     atlas, theirs = atlas_rows(datasets=("usps", "colon")), submitted_rows("package.Theirs").assign(engine="kmdr")
     easy = theirs[theirs["reducer"] == "none"].assign(engine="none", objective=0.99, concurrency=1)

@@ -172,8 +172,9 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     k-means has the settings, and the data the content, that rows of the atlas have: an easier task would be an unfair
     comparison. Engines of a third party have settings of their own, but the same repetitions, threads and matching.
 
-    A line of which trials failed, or repetitions are missing, does not count: nobody reruns these, so its author could
-    choose among repetitions.
+    A line counts only if no trial failed, all repetitions from 0 on are paired with one of k-means on all features, and
+    each score is in all of these or in none: nobody reruns what is missing, so its author could choose among
+    repetitions.
 
     A line whose r the atlas would not run has no ``multiple``: it counts like that of a method with one r.
 
@@ -190,8 +191,10 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     fair = np.where(_is_kmdr(rows), _is_among(rows, full, [*_TASK, *_KMEANS]), _is_among(rows, full, _TASK))
     # The reference is kmdr's k-means, and no engine of a third party that is called like it.
     other = (rows["reducer"] == ALL_FEATURES) & (rows["engine"] == ALL_FEATURES)
-    lines = effects(rows[fair & ~other & _has_every_repetition(rows)])
-    lines = lines[~lines["method"].isin([*method_names().values()]) & (lines["failed"] == "")].reset_index(drop=True)
+    rows = rows[fair & ~other & _has_every_repetition(rows)]
+    lines = effects(rows)
+    ours = lines["method"].isin([*method_names().values()])
+    lines = lines[~ours & (lines["failed"] == "") & _is_complete(lines, rows)].reset_index(drop=True)
     return lines.assign(multiple=lines["multiple"].where(np.ceil(lines["multiple"] * lines["k"]) == lines["r"]))
 
 
@@ -205,6 +208,24 @@ def _has_every_repetition(rows: pd.DataFrame) -> NDArray[np.bool_]:
     keys = pd.MultiIndex.from_frame(rows[line].astype(str)).factorize()[0]
     repeats = rows["repeat"].astype(float).groupby(keys)
     return np.asarray(repeats.transform("nunique") == repeats.transform("max") + 1)
+
+
+def _is_complete(lines: pd.DataFrame, rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which lines have all repetitions of their rows, at least as many as the atlas starts with, and scores."""
+    if rows.empty:
+        return np.zeros(len(lines), dtype=bool)
+    table = _prepared(rows, None)
+    trials = table.drop_duplicates([*_LINE, *REPETITION]).groupby(_LINE).size()
+    scores = ok_rows(table).drop_duplicates([*_LINE, *REPETITION]).groupby(_LINE)[[*_VALUES]].count()
+    counts = trials.reindex(scores.index)
+    scored = (scores.eq(0) | scores.eq(counts, axis=0)).all(axis=1).rename("scored").reset_index()
+    reference = scored[scored["method"] == REFERENCE].groupby(_BLOCK)["scored"].all()
+    scored["scored"] &= reference.reindex(pd.MultiIndex.from_frame(scored[_BLOCK]), fill_value=False).to_numpy()
+    complete = scored.set_index(_LINE)["scored"]
+    keys = pd.MultiIndex.from_frame(lines[_LINE])
+    runs = lines["runs"].to_numpy()
+    enough = (runs == trials.reindex(keys).to_numpy()) & (runs >= design().repeats.least)
+    return np.asarray(enough & complete.reindex(keys, fill_value=False).to_numpy())
 
 
 def _is_among(rows: pd.DataFrame, others: pd.DataFrame, columns: list[str]) -> NDArray[np.bool_]:

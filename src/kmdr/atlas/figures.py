@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from kmdr.atlas.design import method_names
 from kmdr.atlas.effects import REFERENCE
 from kmdr.atlas.explanation import FAMILIES, family_of
-from kmdr.atlas.ranking import ALL_FORMS, ALONE, Ranking
+from kmdr.atlas.ranking import ALL_FORMS, Ranking
 from kmdr.figures.canvas import Drawing, canvas, finish
 from kmdr.figures.style import KNOWN, PRINT, TEXT_WIDTH, Style, method_styles, print_style
 
@@ -92,8 +92,7 @@ def _sentence(ranking: Ranking) -> str:
     else:
         shows = f"methods joined by a bar differ by less than Nemenyi's critical difference, {ranking.distance:.2f}"
     winner = f"; {ranking.winner} is better than every other" if ranking.winner else ""
-    joined = f" {ALONE}" if ranking.joined else ""
-    return f"{sizes}; Friedman's test, F form: p = {ranking.p:.2g}; {shows}{winner}.{joined}{_lines(ranking)}"
+    return f"{sizes}; Friedman's test, F form: p = {ranking.p:.2g}; {shows}{winner}.{_lines(ranking)}"
 
 
 def _lines(ranking: Ranking) -> str:

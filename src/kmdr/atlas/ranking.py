@@ -6,7 +6,7 @@ reject equality, all methods are one group. Otherwise two methods differ if thei
 Nemenyi's critical difference, and there is a winner only if it differs from the second.
 
 Methods of third parties are ranked one at a time, each among kmdr's methods and itself alone. However many there are,
-they change neither the ranks and tests of the others nor each other's; the distance is that of one more method.
+they change neither the ranks and tests of the others nor each other's.
 
 Two packages offer such comparisons. autorank chooses the test from tests of normality; for more than two methods with
 data like these it takes Friedman's and Nemenyi's too, so it gives the same ranks and distance. baycomp computes, for
@@ -23,7 +23,7 @@ Benavoli, Corani, Mangili, Should we really use post-hoc tests based on mean-ran
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ BUDGETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 ALL_FORMS = "all forms"
 # The F approximation is poor for fewer blocks or methods.
 FEWEST_DATASETS, FEWEST_METHODS = 5, 3
-ALONE = "Each submission is ranked among kmdr's methods and itself alone, and the test is of kmdr's methods."
+ALONE = "Each submission is ranked and tested among kmdr's methods and itself alone."
 _SETS = 20_000  # sets of methods that are compared in the search for the largest block
 
 
@@ -92,8 +92,8 @@ class Ranking(NamedTuple):
         Nemenyi's critical difference of average ranks at 5 %.
     groups : tuple of tuple of str
         The largest sets of methods that are not distinguished, the best first.
-    joined : tuple of str
-        Methods of third parties, which the test is not about.
+    joined : mapping of str to Ranking
+        By method of a third party: the ranking of these methods and it alone.
     """
 
     quantity: str
@@ -106,7 +106,7 @@ class Ranking(NamedTuple):
     p: float
     distance: float
     groups: tuple[tuple[str, ...], ...]
-    joined: tuple[str, ...] = ()
+    joined: "Mapping[str, Ranking]"
 
     @property
     def is_rejected(self) -> bool:
@@ -117,6 +117,19 @@ class Ranking(NamedTuple):
     def leaders(self) -> tuple[str, ...]:
         """The methods that are not distinguished from the one with the best average rank."""
         return self.groups[0] if self.groups else ()
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The methods that the test does not show to be worse than the best, third parties' methods among them."""
+        shown = self.leaders if self.is_rejected else ()
+        return (*shown, *(name for name, alone in self.joined.items() if name in alone.best))
+
+    @property
+    def mean_ranks(self) -> "pd.Series[float]":
+        """The average rank of each method, third parties' methods among them, the best first."""
+        theirs = {name: float(alone.ranks["mean"][name]) for name, alone in self.joined.items()}
+        ranks: pd.Series[float] = pd.concat([self.ranks["mean"], pd.Series(theirs, dtype=float)])
+        return ranks.sort_values(kind="stable")
 
     @property
     def winner(self) -> str:
@@ -293,21 +306,10 @@ def rank(
     ranking = partial(compare_methods, quantity=quantity, condition=condition, form=form)
     joined = [name for name in block.values if name in {*third_parties}]
     hosts = block.values.drop(columns=joined)
-    return _join(ranking, block, hosts, joined) if joined and hosts.shape[1] > 1 else ranking(block)
-
-
-def _join(ranking: Callable[[Block], Ranking], block: Block, hosts: pd.DataFrame, joined: Sequence[str]) -> Ranking:
-    """Return the ranking of some methods, with each of the others at its rank among these and itself alone.
-
-    There, a method's rank is larger by the share of data on which the joined one is better, by less than 1.
-    """
-    whole = ranking(block._replace(values=hosts))
-    alone = [ranking(block._replace(values=hosts.assign(**{name: block.values[name]}))) for name in joined]
-    ranks = pd.concat([whole.ranks, *(pair.ranks.loc[[name]] for pair, name in zip(alone, joined, strict=True))])
-    ranks = ranks.sort_values("mean", kind="stable")
-    distance = math.nan if math.isnan(whole.distance) else alone[0].distance
-    groups = groups_within(ranks["mean"], distance if whole.p <= LEVEL else math.inf)
-    return whole._replace(block=block, ranks=ranks, distance=distance, groups=groups, joined=tuple(joined))
+    if hosts.shape[1] < 2:
+        return ranking(block)
+    alone = {name: ranking(block._replace(values=hosts.assign(**{name: block.values[name]}))) for name in joined}
+    return ranking(block._replace(values=hosts))._replace(joined=alone)
 
 
 def compare_methods(block: Block, quantity: str, condition: Condition, form: str) -> Ranking:
@@ -327,7 +329,7 @@ def compare_methods(block: Block, quantity: str, condition: Condition, form: str
             F = (N - 1) * chi2 / rest if rest > 1e-9 * chi2 else math.inf
             p = float(fisher.sf(F, k - 1, (k - 1) * (N - 1)))
     groups = groups_within(ordered["mean"], distance if p <= LEVEL else math.inf)
-    return Ranking(quantity, condition, form, block, ordered, chi2, F, p, distance, groups)
+    return Ranking(quantity, condition, form, block, ordered, chi2, F, p, distance, groups, {})
 
 
 # -- all rankings ----------------------------------------------------------------------------------------------------

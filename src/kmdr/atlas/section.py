@@ -110,13 +110,13 @@ def atlas_section(
     validations = _validations(ours, traits)
     explained = pd.DataFrame() if traits is None else explain(ours, traits)
     pieces = {"Rankings": [_ranking_piece(name, part, several[name], by) for name, part in scopes.items()]}
-    pieces["Figures"] = list(_figures(effects, several[ALL], formats, third_parties))
+    pieces["Figures"] = list(_figures(effects, ours, several[ALL], formats, third_parties))
     if validations:
         pieces["How good is the advice?"] = [_advice_piece(validations)]
     if len(explained):
         pieces["Do traits of the data explain which method is better?"] = [_explanation_piece(explained)]
     return AtlasSection(
-        (*_summary(effects, several, validations), *([sentence_of(explained)] if len(explained) else [])),
+        (*_summary(ours, several, validations), *([sentence_of(explained)] if len(explained) else [])),
         {title: some for title, some in pieces.items() if some},
         {
             "by": {_label(name): text for name, text in by.items()},
@@ -204,12 +204,18 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
         condition = Condition(multiple=multiple)
         table = medians(effects, quantity, condition)
         name = f"{_SHORT[quantity]} at {condition}"
-        columns[name] = {method: _shown(line, quantity) for method, line in _iterate_lines(table)}
+        most = table["count"].max()
+        few = {str(method) for method in table.index[table["count"] < most] if by.get(str(method)) != OURS}
+        columns[name] = {
+            method: _shown(line, quantity) + f" ({line['count']:g} of {counted(int(most), 'source')})" * (method in few)
+            for method, line in _iterate_lines(table)
+        }
         ranking = _find(several, quantity, condition)
-        if ranking is not None and ranking.is_rejected:
-            best |= {(method, name) for method in ranking.leaders}
+        if ranking is not None:
+            best |= {(method, name) for method in ranking.best}
         if (quantity, multiple) == ("loss", 20.0):
             order = [method for method, _ in _iterate_lines(table.sort_values("median", kind="stable"))]
+            order.sort(key=few.__contains__)
     names = dict.fromkeys([*order, *(method for column in columns.values() for method in column)])
     names.pop(REFERENCE, None)
     lines = [
@@ -231,15 +237,20 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
 
 
 def _figures(
-    effects: pd.DataFrame, several: Sequence[Ranking], formats: Sequence[str], third_parties: Collection[str]
+    effects: pd.DataFrame,
+    ours: pd.DataFrame,
+    several: Sequence[Ranking],
+    formats: Sequence[str],
+    third_parties: Collection[str],
 ) -> Iterator[Piece]:
+    """Yield the figures: two of kmdr's methods, and the times of all."""
     ranking = _find(several, "loss", Condition(multiple=20.0))
     if ranking is not None and len(ranking.ranks) > 1:
         files = figure_files(critical_differences(ranking), Path("figures/atlas_ranks"), formats)
         alt = f"Average ranks of methods, the best first: {_listed(ranking.ranks.index)}."
         yield Piece(f"Average ranks by F at {ranking.condition}", files, alt=alt)
     at_20k = Condition(multiple=20.0)
-    profiles = performance_profiles(effects, "loss", at_20k, _FORM)
+    profiles = performance_profiles(ours, "loss", at_20k, _FORM)
     if len(profiles):
         files = figure_files(
             profile_curves(profiles, "loss", str(at_20k), _SHOWN_FACTOR), Path("figures/atlas_profiles"), formats
@@ -369,7 +380,10 @@ def _leaders(effects: pd.DataFrame, several: Sequence[Ranking], quantity: str, c
         return
     names = [str(name) for name in ranking.ranks.index if name != REFERENCE]
     first, N = names[0], len(ranking.block.values)
-    value = _shown(medians(effects, quantity, condition).loc[first], quantity)
+    table = medians(effects, quantity, condition)
+    if first not in table.index:  # only a submission is fast enough
+        return
+    value = _shown(table.loc[first], quantity)
     its = (
         f"F is {value} above that of all features" if quantity == "loss" else f"P differs by {value} from all features'"
     )
@@ -425,7 +439,8 @@ def _label(name: object) -> str:
 
 def _packed(ranking: Ranking, table: pd.DataFrame) -> dict[str, Any]:
     """Return a ranking: its methods, the best first, each with median, interval, average rank and number of sources."""
-    ranked = [str(name) for name in ranking.ranks.index if name in table.index]
+    ranks = ranking.mean_ranks
+    ranked = [str(name) for name in ranks.index if name in table.index]
     others = [str(name) for name in table.sort_values("median", ascending=ASCENDING[ranking.quantity]).index]
     rows = dict(_iterate_lines(table))
     lines = [
@@ -433,13 +448,14 @@ def _packed(ranking: Ranking, table: pd.DataFrame) -> dict[str, Any]:
             _label(name),
             *(_rounded(rows[name][column]) for column in ("median", "low", "high")),
             int(rows[name]["count"]),
-            _rounded(ranking.ranks["mean"].get(name, math.nan)),
+            _rounded(ranks.get(name, math.nan)),
         ]
         for name in dict.fromkeys([*ranked, *others])
     ]
     return {
         "form": ranking.form, "quantity": ranking.quantity, "at": _place(ranking.condition), "lines": lines,
-        "leaders": [*map(_label, ranking.leaders)] if ranking.is_rejected else [], "sources": len(ranking.block.values),
+        "leaders": [*map(_label, ranking.leaders)] if ranking.is_rejected else [], "best": [*map(_label, ranking.best)],
+        "joined": [*map(_label, ranking.joined)], "sources": len(ranking.block.values),
         "methods": ranking.block.values.shape[1], "p": _rounded(ranking.p),
     }  # fmt: skip
 

@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+import sys
 import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -99,7 +100,11 @@ def section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {str(key): entry for key, entry in value.items()}
 
 
-def raised_in(error: BaseException) -> tuple[str, str]:
-    """Return the module that raised an error, and its file and line."""
-    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__", "")), f"{frame.f_code.co_filename}:{line}"
+def raised_by(error: BaseException) -> str:
+    """Return file and line of the last code that an error came through, except kmdr's and Python's; empty if none."""
+    places = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in sys.stdlib_module_names | {"kmdr", "hydra"}:
+            places.append(f"{frame.f_code.co_filename}:{line}")
+    return places[-1] if places else ""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kmdr.base.errors import UserError, raised_in, shown, unknown
+from kmdr.base.errors import UserError, raised_by, shown, unknown
 from kmdr.base.identity import hash_of, third_party_origin
 from kmdr.base.signals import is_interrupt
 
@@ -66,7 +66,7 @@ def import_errors(name: Any) -> Iterator[None]:
         if isinstance(error, Exception) or is_interrupt(error):
             raise
         raise UserError(
-            f"{raised_in(error)[1]} ended the import of {name!r} ({type(error).__name__}: {error}); remove what ends "
+            f"{raised_by(error)} ended the import of {name!r} ({type(error).__name__}: {error}); remove what ends "
             "the process from it"
         ) from error
 

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from kmdr.base.errors import UserError, raised_in, shown
+from kmdr.base.errors import UserError, raised_by, shown
 from kmdr.base.paths import check_library_caches, place_library_caches
 from kmdr.base.signals import INTERRUPTED, interruptible
 from kmdr.base.text import Output, escaped_output, silence, single_line, tell
@@ -28,8 +28,6 @@ _LEAST_FILES = 64
 # Error numbers of a write to a full or broken device.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _MISTAKE = 2
-# Packages that end a command themselves, after help or an error message. A plugin that does so has done nothing.
-_ENDING = ("argparse", "hydra", "kmdr")
 _FAILURE = 1
 
 
@@ -166,14 +164,6 @@ def _exit_status(command: Callable[[], int | None]) -> int:
     except UserError as error:
         tell(single_line(f"kmdr: {error}"))
         return _MISTAKE
-    except SystemExit as error:
-        module, place = raised_in(error)
-        if module.partition(".")[0] in _ENDING:
-            raise
-        tell(
-            single_line(f"kmdr: {place} ended the command (SystemExit: {error}); remove what ends the process from it")
-        )
-        return _MISTAKE
     except KeyboardInterrupt:  # raised by something other than a signal
         tell(INTERRUPTED)
         return 130
@@ -188,4 +178,10 @@ def _exit_status(command: Callable[[], int | None]) -> int:
             else _describe(error)
         )
         return _FAILURE
+    except BaseException as error:  # of a plugin, or of the parser of the command line after its help
+        if not (place := raised_by(error)):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        tell(single_line(f"kmdr: {place} ended the command ({what}); remove what ends it from that file"))
+        return _MISTAKE
     return code

@@ -67,12 +67,13 @@
         const ranking = rankings.find((each) => each.form === fields.form.value && each.quantity === by && each.at === place);
         methods = (ranking?.lines ?? []).map(([label, centre, low, high, n, rank]) => ({
           label, cell: { centre: scaled(centre), low: scaled(low), high: scaled(high), n },
-          extra: { value: rank ?? undefined, text: number(rank, ".2f") }, may: ranking.leaders.includes(label),
+          extra: { value: rank ?? undefined, text: number(rank, ".2f") }, may: ranking.best.includes(label),
         }));
         const leaders = ranking?.leaders ?? [];
         const equal = ranking?.p === null ? "There are too few data for a test." : "Equality of all methods is not rejected.";
         saying = !ranking ? "No method was measured under this condition."
-          : `${plural(ranking.methods, "method")} on ${plural(ranking.sources, "source")} of data. ` + (leaders.length > 1 ? `Not shown to be worse than the best average rank: ${leaders.join("; ")}.` : leaders.length ? `${leaders[0]} is better than every other.` : equal);
+          : `${plural(ranking.methods, "method")} on ${plural(ranking.sources, "source")} of data. ` + (leaders.length > 1 ? `Not shown to be worse than the best average rank: ${leaders.join("; ")}.` : leaders.length ? `${leaders[0]} is better than every other.` : equal)
+            + (ranking.joined.length ? " Each submission is ranked and tested among these and itself alone." : "");
       }
       const heads = ["rank", "method", `${label}${unit} [95 % interval]`, lines ? "repetitions" : "sources", lines ? "r" : "average rank", "by"];
       delete table.dataset.sort;
