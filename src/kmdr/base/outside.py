@@ -66,8 +66,8 @@ def import_errors(name: Any) -> Iterator[None]:
         if isinstance(error, Exception) or is_interrupt(error):
             raise
         raise UserError(
-            f"{raised_by(error)} ended the import of {name!r} ({type(error).__name__}: {error}); remove what ends "
-            "the process from it"
+            f"{raised_by(error) or 'its module'} ended the import of {name!r} ({type(error).__name__}: {error}); "
+            "remove what ends the process from it"
         ) from error
 
 
