@@ -211,7 +211,10 @@ def _has_every_repetition(rows: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _is_complete(lines: pd.DataFrame, rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which lines have all repetitions of their rows, at least as many as the atlas starts with, and scores."""
+    """Return which lines pair each repetition with one of k-means on all features, and have each score in all or none.
+
+    There must be as many repetitions as the atlas starts with.
+    """
     if rows.empty:
         return np.zeros(len(lines), dtype=bool)
     table = _prepared(rows, None)

@@ -55,9 +55,9 @@ def checked_verify(value: Any) -> str:
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """Return size, time of modification, inode and time of its change; empty if there is no such file.
+    """Return a file's size, modification time, inode and inode change time; empty if there is no such file.
 
-    Unlike the time of modification, the time of the inode cannot be set back.
+    Unlike the modification time, the inode change time cannot be set back.
     """
     try:
         status = path.stat()
