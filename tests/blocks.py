@@ -1,7 +1,8 @@
 """The code blocks of Markdown pages: a page's shell and Python blocks are one session in an empty home.
 
 A block whose first line is a comment that begins with one of `REASONS` is not run. Its syntax, its targets of ``make``
-and its commands of ``kmdr`` are checked. A block with a caption is a file that the reader saves.
+and its commands of ``kmdr`` are checked, and its runs are composed. A block with a caption is a file that the reader
+saves.
 """
 
 import os
@@ -11,10 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 from forked import programs
 from kmdr.cli.arguments import COMMANDS
-from kmdr.config.overrides import check_names
+from kmdr.config.compose import configs_of_command_line
 
 ROOT = Path(__file__).resolve().parents[1]
 REASONS = ("# needs", "# takes", "# in a checkout")
@@ -75,7 +77,7 @@ def run_page(page, home, folder):
 
 
 def check_block(block):
-    """Check a block that is not run."""
+    """Check a block that is not run; a run is composed, which may make its folder in the current one."""
     if block.language == "python":
         compile(block.code, "block", "exec")
         return
@@ -90,4 +92,5 @@ def check_block(block):
             command = COMMANDS[words[1]]
             command.parser().parse_intermixed_args(command._with_options(words[2:]))
         elif words[:1] == ["kmdr"]:
-            check_names(words[1:])
+            with mock.patch.object(sys, "argv", words):
+                configs_of_command_line(list, list, lambda *_: None)

@@ -75,15 +75,26 @@ def test_the_settings_of_a_file_are_accepted_as_they_are_written(name):
     assert words[0] == "dataset=file"
 
 
-@pytest.mark.parametrize("value", ["ünï.csv", "my file.csv", "ö/ü t.csv", "日本.npy"])
-def test_names_of_files_need_no_quotes(value):
+# Characters that mean something to Hydra in a path, so that a path with one is quoted by the user.
+SYNTAX = set("[{$\"'\\,")
+PLAIN = [*sorted({chr(code) for code in range(32, 127)} - SYNTAX), "é", "日"]
+
+
+@pytest.mark.parametrize("name", ["dataset.path", "dataset.labels", "out"])
+@pytest.mark.parametrize(
+    "value", ["my file.csv", "ö/ü t.csv", "1e3", "1_000", "007", "true", "nan", "glob(*)", "2026-11-26"]
+)
+def test_a_path_is_taken_as_it_is_written(name, value):
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    for name in ("dataset.path", "dataset.labels", "out"):
-        assert OverridesParser.create().parse_override(as_override(f"{name}={value}")).value() == value
+    parse = OverridesParser.create().parse_override
+    assert parse(as_override(f"{name}={value}")).value() == value
+    for character in PLAIN:
+        for path in (f"{character}/b.csv", f"a{character}b", f"b{character * 2}"):
+            assert parse(as_override(f"{name}={path}")).value() == path
 
 
-@pytest.mark.parametrize("text", ["out=results/runs", "dataset.path=[a.csv,b.csv]", "out=a,b", 'out="a b"', "seed=1"])
+@pytest.mark.parametrize("text", ["dataset.path=null", "dataset.path=[a.csv,b.csv]", "out=a,b", 'out="a b"', "seed=1"])
 def test_other_settings_are_unchanged(text):
     assert as_override(text) == text
 

@@ -52,7 +52,8 @@ def test_the_blocks_of_a_page_run_in_order_in_an_empty_home(page, tmp_path):
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=name_of)
-def test_blocks_that_are_not_run_are_valid(page):
+def test_blocks_that_are_not_run_are_valid(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for block in blocks(page):
         if not block.is_run and block.language != "text":
             check_block(block)

@@ -20,17 +20,18 @@ _MOST_VALUES = 100_000
 
 
 def as_override(argument: str) -> str:
-    """Return an argument as Hydra takes it: ``--refresh``, a separator, or a setting of another package.
+    """Return an argument as Hydra takes it: ``--refresh``, a separator, a path, or a setting of another package.
 
-    Separators are quoted, because Hydra would read a comma as a list.
+    Separators and paths are quoted, because Hydra would read a comma as a list and 1e3 as a number, and refuse ~ and é.
     """
     if argument == "--refresh":
         return "refresh=true"
     if separator := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
         return f"{separator[1]}'{separator[2]}'"
-    path = re.fullmatch(r"((?:dataset\.(?:path|labels)|out)=)([^\[\"'{$\\]+)", argument)
-    if path and not re.fullmatch(r"[\w./~+,-]*", path[2], re.ASCII) and path[2].isprintable():
-        return f'{path[1]}"{path[2]}"'  # Hydra takes no other characters without quotes
+    path = re.fullmatch(r"((?:dataset\.(?:path|labels)|out)=)(?!null$)([^\[\"'{$\\]+)", argument)
+    several = path and re.fullmatch(r"[\w./~+-]*(,[\w./~+-]*)+", path[2], re.ASCII)
+    if path and not several and path[2].isprintable():
+        return f'{path[1]}"{path[2]}"'
     return f"++{argument}" if argument.startswith(_FREE) else argument
 
 
