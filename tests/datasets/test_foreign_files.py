@@ -181,6 +181,16 @@ def test_arff_has_labels_line_ends_and_byte_order_marks(tmp_path, sparse, end, b
     assert labels.tolist() == [1, 0, 1, 0]
 
 
+@pytest.mark.parametrize("separator", [",", " ", "\t", "  ", ",,", " ,, "])
+@pytest.mark.parametrize("end", ["", ",", " ,", "\t", "\r"])
+def test_arff_is_separated_as_weka_separates_it(tmp_path, separator, end):
+    rows = [separator.join(map(repr, row)) + end for row in A.tolist()]
+    attributes = [f"@attribute a{j} real" for j in range(A.shape[1])]
+    (tmp_path / "a.arff").write_text("\n".join([*attributes, "@data", *rows, f"?{separator}1{separator}2{end}"]))
+    B, _ = read(tmp_path / "a.arff", missing="mean")
+    assert np.array_equal(B, np.vstack([A, [A[:, 0].mean(), 1, 2]]))
+
+
 def test_arff_quotes_nominal_columns_and_missing_values(tmp_path):
     (tmp_path / "a.arff").write_text(
         "@relation r\n@attribute 'it\\'s' {'a b', \"c,d\"}\n@attribute n {0, 1}\n@attribute t string\n"

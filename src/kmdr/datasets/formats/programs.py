@@ -24,6 +24,8 @@ from kmdr.datasets.formats.tables import as_labels, is_number, table_content
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE | re.DOTALL)
 _CELL = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(,|$)")
+# Weka takes spaces for commas, and several commas for one.
+_WORD = re.compile(rf"{_QUOTED}|[^\s,]+")
 _PAIR = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,]*?)\s*(,|$)")
 _NUMERIC = ("numeric", "real", "integer")
 
@@ -54,6 +56,8 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
             afford(path, f"unpacks to at least {number} lines of {len(names)} columns", needed, limit)
             row = _sparse_row(path, number, line, names) if sparse else {}
             values = [row.get(j, _absent(kinds[j])) for j in range(len(names))] if sparse else _cells(line)
+            if len(values) != len(names):
+                values = [_unquoted(cell) for cell in _WORD.findall(line)]
             if len(values) != len(names):
                 raise UserError(
                     f"line {number} of {path.name} has {len(values)} cells, but there are {len(names)} attributes; "
