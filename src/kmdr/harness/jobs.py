@@ -36,7 +36,7 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
-from kmdr.results.checksums import write_checked
+from kmdr.results.json_files import unite_missing
 from kmdr.results.outdated import missing as unfinished
 from kmdr.results.outdated import mixed_code, outdated_code
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
@@ -198,8 +198,11 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
     )
 
 
-def _plan_file(plan: Plan, jobs: Sequence[Job], limits: Limits, late: int) -> dict[str, Any]:
-    """Return the content of ``plan.json``: repetitions asked for and planned, and ``late`` tasks not begun."""
+def _plan_file(known: Mapping[str, Any], plan: Plan, jobs: Sequence[Job], limits: Limits, late: int) -> dict[str, Any]:
+    """Return the content of ``plan.json``: repetitions asked for and planned, and ``late`` tasks not begun.
+
+    What is known of other studies, of an earlier run in this folder, stays.
+    """
     full = {job.study["name"]: max(e.repeats for e in job.experiments) for job in jobs if job.study}
     studies = {
         name: {
@@ -209,13 +212,16 @@ def _plan_file(plan: Plan, jobs: Sequence[Job], limits: Limits, late: int) -> di
         }
         for name, repeats in sorted(full.items())
     }
+    others = {name: study for name, study in known.get("studies", {}).items() if name not in studies}
+    earlier = known if others else {}
     cut = any(name in plan.repeats and plan.repeats[name] < repeats for name, repeats in full.items())
+    thinned = limits.grid is not None
     return {
-        "budget_seconds": limits.budget,
-        "full": not (cut or late or limits.grid is not None or any(plan.left_out.values())),
-        "thinned_grid": limits.grid is not None,
-        "tasks_not_begun": late,
-        "studies": studies,
+        "budget_seconds": earlier.get("budget_seconds") if limits.budget is None else limits.budget,
+        "full": earlier.get("full", True) and not (cut or late or thinned or any(plan.left_out.values())),
+        "thinned_grid": thinned or earlier.get("thinned_grid", False),
+        "tasks_not_begun": late + earlier.get("tasks_not_begun", 0),
+        "studies": dict(sorted({**others, **studies}.items())),
     }
 
 
@@ -299,13 +305,15 @@ def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Par
     _tell_all(missing.values())
     _note(_fixed_sizes(jobs, tasks))
     asked = {(task.study, task.config_hash) for task in tasks}
+    available = {task.dataset for task in tasks}
     cut, seconds = [tasks], None
     if part:
         seconds = expected_seconds(reference_rows())
         cut = partition(tasks, part.total, seconds)
         tasks = cut[part.number - 1]
     files = [path for job in jobs for experiment in job.experiments for path in paths_in(experiment.options)]
-    write_checked(store.folder, MISSING, {name: without_folders(text, files) for name, text in missing.items()})
+    reasons = {name: without_folders(text, files) for name, text in missing.items()}
+    store.change(MISSING, lambda known: unite_missing(available, reasons, known))
     store.keep_paths(tasks)
     store.add_configs({task.config_hash: task.config for task in tasks}.values())
     return _Request(store, jobs, limits, part, tasks, asked, names, cut, seconds, wrong)
@@ -325,7 +333,7 @@ def _plan(request: _Request, start: float, *, stated: bool) -> _Planned:
         for label in labels:
             tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
     if request.limits and stated:
-        write_checked(store.folder, PLAN, _plan_file(plan, request.jobs, bounds, late=0))
+        store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, late=0))
     total = sum(plan.seconds[task] for task in plan.tasks) + (ALLOWANCE_SECONDS if request.limits else 0.0)
     _announce_heavy(plan, total, workers, request.limits)
     return _Planned(plan, left, known, total)
@@ -344,7 +352,7 @@ def _run(
             seconds = planned.plan.seconds
             rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
         if limits and stated and late:
-            write_checked(store.folder, PLAN, _plan_file(planned.plan, request.jobs, bounds, late))
+            store.change(PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, late))
         store.change(ASKED, lambda known: _with_asked(known, request.asked, request.names))
         made: list[Path] = []
         if draw and not request.part and (limits or request.names):

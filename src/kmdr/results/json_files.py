@@ -1,6 +1,6 @@
 """The JSON files of a results folder. Each has one schema, by which it is checked whenever it is read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -144,6 +144,11 @@ def read_or_note(read: Callable[[Path], dict[str, T]], folder: Path, notes: list
 def missing_of(folder: Path) -> dict[str, str]:
     """Return the reason why each missing dataset is unavailable (``missing.json``)."""
     return {name: without_folders(reason) for name, reason in for_display(read_json(folder, MISSING)).items()}
+
+
+def unite_missing(datasets: Collection[str], known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """Return the reason for each dataset that was unavailable, without those that are available now."""
+    return {name: without_folders(why) for name, why in {**new, **known}.items() if name not in datasets}
 
 
 def asked_of(folder: Path) -> dict[str, list[str]]:

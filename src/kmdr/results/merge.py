@@ -12,20 +12,19 @@ import csv
 import io
 import json
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
-from kmdr.base.private_paths import without_folders
 from kmdr.base.text import announce, counted, tell
 from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import UNKNOWN, read_note, sha256_hex, write_table
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_contents, read_file, require_file, write_file
-from kmdr.results.json_files import read_json
+from kmdr.results.json_files import read_json, unite_missing
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
 from kmdr.results.paths import (
@@ -277,11 +276,6 @@ def _plan(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _missing(datasets: Collection[str], known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Return the reason for each dataset that was unavailable, without those that have rows now."""
-    return {name: without_folders(why) for name, why in {**new, **known}.items() if name not in datasets}
-
-
 Unions = Mapping[str, Callable[[Any, Any], dict[str, Any]]]
 
 
@@ -316,7 +310,7 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
             source.rows.clear()  # large tables take much memory
         unions: Unions = {
             ASKED: _asked, UNIVERSES: _universes, SHARDS: with_parts, PLAN: _plan,
-            MISSING: partial(_missing, {row["dataset"] for row in rows}),
+            MISSING: partial(unite_missing, {row["dataset"] for row in rows}),
         }  # fmt: skip
         notes = _notes(sources, unions)
         store.add_configs(config for source in others for config in source.configs.values())
