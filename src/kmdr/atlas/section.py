@@ -228,8 +228,8 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
     note = (
         "†: not shown to be worse than the best, by Friedman's test and Nemenyi's critical difference over sources of "
         f"data; without any, equality is not rejected or data are too few. Medians over {sources} of data with 95 % "
-        "intervals; F and time are relative to k-means on all features, and P is the difference to its P."
-        + (f" {ALONE}" if any(ranking.joined for ranking in several) else "")
+        "intervals, in comparison with k-means on all features: F in percent above its F, P minus its P, time divided "
+        "by its time." + (f" {ALONE}" if any(ranking.joined for ranking in several) else "")
     )
     table_ = Table(frame, {}, note, sections=["method"], groups=[["method", "by"], *([name] for name in columns)])
     stem = Path("tables", f"atlas_{scope.replace(' ', '_').replace('/', '_')}")
@@ -413,7 +413,7 @@ def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
     loss, accuracy, seconds = (_shown(tables[quantity].loc[name], quantity) for quantity in _QUANTITIES)
     yield (
         f"Random signs at r = 20 k, the simplest rule: F is {loss} above that of k-means on all features, P differs by "
-        f"{accuracy}, and the time is {seconds} of its time (medians over sources of data, with 95 % intervals)."
+        f"{accuracy}, and the time is {seconds} times its time (medians over sources of data, with 95 % intervals)."
     )
 
 
