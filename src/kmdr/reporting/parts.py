@@ -90,7 +90,7 @@ def make_item(item: Item, context: Context) -> Reproduction:
     results, departures = context.results, context.departures
     recorder = Recorder(results)
     missing = gaps(results, item, context.datasets)
-    command = rerun_command(item, context.overrides)
+    command = rerun_command(item, context.overrides, results.studies)
 
     def not_run(reason: NotRunError) -> Reproduction:
         return Reproduction(item, "not run", {}, pd.DataFrame(), None, (str(reason), *missing), (), command)
@@ -164,7 +164,8 @@ def make_part(context: Context, part: Part) -> Product:
         reconstructed=reconstructed(part, context.results, context.flips),
         basis=basis_of(verdict, context.results, context.flips),
     )
-    return replace(mark_changed_protocol(verdict, context.departures), command=rerun_command(part, context.overrides))
+    command = rerun_command(part, context.overrides, context.results.studies)
+    return replace(mark_changed_protocol(verdict, context.departures), command=command)
 
 
 @cache
