@@ -48,7 +48,7 @@ atlas: setup ## Run every method on all datasets of the atlas, for hours (result
 verify: setup ## Rerun a random sample of the committed rows and compare; N=40 rows, SEED=… for the same sample again
 	$(BIN)/kmdr verify $(if $(N),ROWS='$(N)') $(if $(SEED),SEED='$(SEED)')
 
-quick: setup ## The same on a thinned grid, in about three minutes on 2 cores (results/quick)
+quick: setup ## Run every study on a thinned grid, in about three minutes on 2 cores (results/quick)
 	$(BIN)/kmdr quick
 
 data: setup ## Download and prepare every available dataset
