@@ -173,9 +173,7 @@ def _computing(studies: Sequence[Mapping[str, Any]]) -> Table:
         for study in studies
     ]
     total = duration(sum(study["seconds"] for study in studies))
-    note = (
-        f"In all {total}, summed over all workers. Peak memory is not recorded; the largest data matrix is a lower bound."
-    )
+    note = f"In all {total}, over all workers. Peak memory is not recorded; the largest data matrix is a lower bound."
     return Table(pd.DataFrame(lines), {"rows": "d", _MATRIX: ".3g"}, note)
 
 
