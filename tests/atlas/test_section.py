@@ -126,7 +126,7 @@ def test_the_page_has_profiles_and_what_the_traits_explain(section):
     shares = pd.read_csv(io.BytesIO(figure.files[Path("figures/atlas_profiles.csv")]))
     within = shares[shares["factor"] <= 1.05].groupby("method")["share"].max()
     for name, share in within.items():
-        assert f"{name} {100 * share:.0f} %" in figure.alt
+        assert f"{'all features' if name == 'none' else name} {100 * share:.0f} %" in figure.alt
     (piece,) = section.pieces["Do traits of the data explain which method is better?"]
     assert piece.table.frame["predicted"].iloc[-1] == "choice of a family"
     assert "each held out in turn" in section.summary[-1]
