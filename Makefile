@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 .PHONY: help setup demo reproduce multiverse atlas verify quick data figures report reference docs test test-all fuzz lint check bench lock audit release-check clean
 
 help: ## Show the targets
-	@echo 'kmdr: dimensionality reduction before k-means, measured as five papers measured it'
+	@echo 'kmdr: dimensionality reduction before k-means, measured as published papers measured it'
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -48,7 +48,7 @@ atlas: setup ## Run every method on all datasets of the atlas, for hours (result
 verify: setup ## Rerun a random sample of the committed rows and compare; N=40 rows, SEED=… for the same sample again
 	$(BIN)/kmdr verify $(if $(N),ROWS='$(N)') $(if $(SEED),SEED='$(SEED)')
 
-quick: setup ## The same on a thinned grid, in about three minutes on 2 cores (results/quick)
+quick: setup ## Run every study on a thinned grid, in about three minutes on 2 cores (results/quick)
 	$(BIN)/kmdr quick
 
 data: setup ## Download and prepare every available dataset

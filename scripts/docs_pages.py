@@ -237,7 +237,8 @@ def reducer_classes() -> str:
     parts = [
         "# Reducers",
         "Each class is a scikit-learn transformer. `fit` prepares and draws the map, `transform` applies it. The name "
-        "in the second column selects it in configurations and in `kmdr.compare`.",
+        "in the second column selects it in configurations and in `kmdr.compare`. None of the rerun papers has the "
+        "methods marked *extra*.",
         markdown_table(("class", "name", "map"), rows),
         "```{eval-rst}\n.. currentmodule:: kmdr.reducers\n```",
     ]

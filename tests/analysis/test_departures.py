@@ -5,8 +5,9 @@ import shlex
 import pandas as pd
 import pytest
 
-from kmdr.analysis.departures import departures
+from kmdr.analysis.departures import departures, seed_settings
 from kmdr.base.text import canonical
+from kmdr.claims.catalogue import items, rerun_command
 from kmdr.claims.verdicts import judge
 from kmdr.config.studies import studies
 from kmdr.harness.experiment import experiments
@@ -107,6 +108,19 @@ def test_another_reducer_setting_and_seed_are_in_the_command():
     assert len(departure.settings) == 1
     assert "leverage with" in departure.settings[0]
     assert departure.overrides == ("study.reducers=[{leverage:{rescaled:false}}]", "seed=3")
+
+
+def test_commands_have_the_seed_of_the_rows_unless_it_is_the_default_or_several():
+    """The page of rows with seed 1 named commands that draw from seed 0, so that every number differed."""
+    rows = pd.concat([
+        rows_with(seed=1), rows_with(seed=0).assign(study="lst17_coil20"),
+        rows_with(seed=0).assign(study="mixed"), rows_with(seed=1).assign(study="mixed"),
+    ])  # fmt: skip
+    assert seed_settings(rows) == {STUDY: ("seed=1",)}
+    assert of(rows_with(seed=1)) == {}, "another seed is not another protocol"
+    item = next(item for item in items() if STUDY in item.studies)
+    assert f"kmdr study={STUDY} seed=1 && " in rerun_command(item, seed_settings(rows))
+    assert compose(f"study={STUDY}", "seed=1").experiments[0].seed == 1
 
 
 def test_a_method_with_settings_keeps_them_in_the_command():

@@ -80,8 +80,8 @@ def test_the_summary_states_size_leaders_the_simplest_rule_and_the_advice(sectio
     text = "\n".join(section.summary)
     assert section.summary[0].startswith("8 datasets of 8 sources, 4 methods and k-means on all features, r from 0.5 k")
     assert "Random signs at r = 20 k, the simplest rule: F is 1.0 % [" in text
-    assert " of its time (medians over sources of data, with 95 % intervals).\n" in text
-    assert "At r = 20 k, svd has the best average rank by F of 4 methods on 8 sources" in text
+    assert " times its time (medians over sources of data, with 95 % intervals).\n" in text
+    assert "At r = 20 k, “svd” has the best average rank by F of 4 methods on 8 sources" in text
     assert "Within 50 % of the time of all features, " in text
     assert "by domain, without a test: gene expression: svd" in text
     assert re.search(r"the advice is (not shown to be better|better|worse) than random signs at r = 20 k\.", text)
@@ -126,7 +126,7 @@ def test_the_page_has_profiles_and_what_the_traits_explain(section):
     shares = pd.read_csv(io.BytesIO(figure.files[Path("figures/atlas_profiles.csv")]))
     within = shares[shares["factor"] <= 1.05].groupby("method")["share"].max()
     for name, share in within.items():
-        assert f"{name} {100 * share:.0f} %" in figure.alt
+        assert f"{'all features' if name == 'none' else name} {100 * share:.0f} %" in figure.alt
     (piece,) = section.pieces["Do traits of the data explain which method is better?"]
     assert piece.table.frame["predicted"].iloc[-1] == "choice of a family"
     assert "each held out in turn" in section.summary[-1]

@@ -360,7 +360,7 @@ def test_help_has_every_command_and_each_setting_with_its_comment(monkeypatch, c
     assert wanted <= set(names)
     assert [name for name, rest in settings if not re.search(r"\S  +\S", rest)] == [], "each has a comment"
     assert kmdr(monkeypatch, "reducer=leverage", "--help") == 0
-    assert re.search(r"^reducer\.merged=false +true: r counts", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^reducer\.merged=false +true: draw until r columns", capsys.readouterr().out, re.MULTILINE)
     assert kmdr(monkeypatch, "table", "--help") == 0
     assert capsys.readouterr().out.startswith("kmdr table [--study NAME] [--format FORMAT] DIR")
 

@@ -465,7 +465,7 @@ def test_table1_measures_exponents_and_ratios():
     assert frame.loc[("Theorem 12", "RP"), "ours"] == pytest.approx(at_20.mean())
     assert frame.loc[("Theorem 12", "RP"), "largest"] == pytest.approx(at_20.max())
     assert math.isnan(frame.loc[("[14]", "Exact SVD"), "ours"])
-    assert "It is measured on USPS, COIL20." in made.note
+    assert "Ratios are measured on USPS, COIL20." in made.note
     marked = rows.assign(stand_in=rows["dataset"].map({"coil20": "made from another"}).fillna(""))
     assert "on USPS, COIL20 (stand-in)." in catalogue.item("bzmd15_table1").make(make_results([marked])).note
 

@@ -34,7 +34,7 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
         "links::what_was_left_behind_is_removed_but_not_through_links",
     ),
     "only regular files are read": ("hostile_results::nothing_is_written_through_a_link_or_over_another_kind_of_file",),
-    "`kmdr report DIR` and `kmdr figures DIR` read and write": ("links::no_command_touches_what_links_lead_to",),
+    "`kmdr report DIR` and `kmdr figures DIR` write nothing outside": ("links::no_command_touches_what_links_lead_to",),
     "keys must be hashes": (
         "hostile_results::a_key_that_is_no_hash_is_refused",
         "hostile_results::nan_counts_as_a_wrong_number",

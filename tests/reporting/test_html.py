@@ -236,7 +236,7 @@ def test_a_paper_that_was_run_has_a_summary_in_both_pages(source, text):
         assert "It is not supported &" in page.replace("&amp;", "&")
         assert "P moves by −0.25 to −0.12." in page
         assert page.count("Times are ours.") == 1
-        assert "In all 1 min 15 s." in page
+        assert "In all 1 min 15 s, over all workers." in page
     assert source.count('-summary"') == 1
 
 

@@ -1,9 +1,12 @@
 """A report beside that of an earlier seed."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from kmdr.base.errors import UserError
+from kmdr.reporting import seeds
 from kmdr.reporting.seeds import COLUMNS, FILE, central, read_earlier, sentence, side_by_side
 
 
@@ -27,10 +30,32 @@ def test_differences_between_seeds_are_counted_and_claims_of_another_verdict_nam
     assert table["same_statement"].tolist() == [True, False]
     assert sentence(table) == (
         "With another seed, 0 of the 1 verdicts that both runs have and 1 of 2 central statements are the same; the "
-        "verdicts on bzd10-1 differ."
+        "verdicts on bzd10-1 differ, and each of these claims is undecided with one of the seeds."
     )
+    reversed_ = side_by_side(now.assign(verdict="supported"), now.assign(verdict="not supported"))
+    assert sentence(reversed_).endswith("the verdicts on bzd10-1 differ.")
     same = "With another seed, 1 of the 1 verdicts that both runs have and 2 of 2 central statements are the same."
     assert sentence(side_by_side(now, now)) == same
+
+
+def test_the_pages_link_to_the_table_that_is_written():
+    """The Markdown page linked to a Markdown table, which does not exist."""
+    (file,) = seeds.files(side_by_side(statements("supported"), statements("supported")))
+    for template in ("home.html.j2", "index.md.j2"):
+        text = (Path(seeds.__file__).parent / "templates" / template).read_text("utf-8")
+        assert f"../{file.as_posix()}" in text
+
+
+@pytest.mark.parametrize("without", ["changed", "not run"])
+def test_claims_without_a_verdict_for_one_seed_are_not_compared(without):
+    """The verdicts on all claims of a paper whose earlier rows had other settings were counted as different."""
+    now = statements("supported", "undecided").assign(verdict="supported")
+    other = now.assign(claim="lst17-1")
+    table = side_by_side(pd.concat([now, other]), pd.concat([now, other.assign(verdict=without)]))
+    assert len(table) == 4
+    assert sentence(table) == (
+        "With another seed, 1 of the 1 verdicts that both runs have and 2 of 2 central statements are the same."
+    )
 
 
 def test_the_file_is_read_as_it_was_written_and_refused_if_it_is_not_such_a_table(tmp_path):

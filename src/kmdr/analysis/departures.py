@@ -19,6 +19,7 @@ from kmdr.results.typed_rows import to_text
 
 # Settings that do not belong to the protocol: where a custom file is, and how much of it may be read.
 _PLACES = ("name", "path", "labels", "copy", "max_gb", "title")
+_SEED = 0  # the default of ``conf/config.yaml``
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ class Departure:
         if not self.settings:
             return f"{study}: {', '.join(filter(None, (count, without)))}"
         return f"{study}: {'; '.join(filter(None, (*self.settings, without)))} ({count})"
+
+
+def seed_settings(rows: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Return the setting of each study that gives its rows their root seed, unless the seed is the default or mixed."""
+    by_study = rows[["study", "seed"]].drop_duplicates().astype({"study": str}).groupby("study")["seed"]
+    seeds = {str(study): {int(seed) for seed in values} for study, values in by_study}
+    return {study: (f"seed={seed}",) for study, (seed, *others) in seeds.items() if seed != _SEED and not others}
 
 
 def departures(

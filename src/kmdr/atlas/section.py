@@ -228,8 +228,8 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
     note = (
         "†: not shown to be worse than the best, by Friedman's test and Nemenyi's critical difference over sources of "
         f"data; without any, equality is not rejected or data are too few. Medians over {sources} of data with 95 % "
-        "intervals; F and time are relative to k-means on all features, and P is the difference to its P."
-        + (f" {ALONE}" if any(ranking.joined for ranking in several) else "")
+        "intervals, in comparison with k-means on all features: F in percent above its F, P minus its P, time divided "
+        "by its time." + (f" {ALONE}" if any(ranking.joined for ranking in several) else "")
     )
     table_ = Table(frame, {}, note, sections=["method"], groups=[["method", "by"], *([name] for name in columns)])
     stem = Path("tables", f"atlas_{scope.replace(' ', '_').replace('/', '_')}")
@@ -247,7 +247,7 @@ def _figures(
     ranking = _find(several, "loss", Condition(multiple=20.0))
     if ranking is not None and len(ranking.ranks) > 1:
         files = figure_files(critical_differences(ranking), Path("figures/atlas_ranks"), formats)
-        alt = f"Average ranks of methods, the best first: {_listed(ranking.ranks.index)}."
+        alt = f"Average ranks of methods, the best first: {_listed(map(_label, ranking.ranks.index))}."
         yield Piece(f"Average ranks by F at {ranking.condition}", files, alt=alt)
     at_20k = Condition(multiple=20.0)
     profiles = performance_profiles(ours, "loss", at_20k, _FORM)
@@ -256,7 +256,7 @@ def _figures(
             profile_curves(profiles, "loss", str(at_20k), _SHOWN_FACTOR), Path("figures/atlas_profiles"), formats
         )
         shares = profiles[profiles["factor"] <= _NEAR].groupby("method")["share"].max().sort_values(ascending=False)
-        near = _listed(f"{name} {100 * share:.0f} %" for name, share in shares.items())
+        near = _listed(f"{_label(name)} {100 * share:.0f} %" for name, share in shares.items())
         alt = f"Share of the sources on which F of a method is at most {_NEAR:g} times the best one: {near}."
         yield Piece(f"Performance profiles by F at {at_20k}", files, alt=alt)
     points = pareto_over_datasets(effects, _FORM, third_parties)
@@ -384,13 +384,11 @@ def _leaders(effects: pd.DataFrame, several: Sequence[Ranking], quantity: str, c
     if first not in table.index:  # only a submission is fast enough
         return
     value = _shown(table.loc[first], quantity)
-    its = (
-        f"F is {value} above that of all features" if quantity == "loss" else f"P differs by {value} from all features'"
-    )
+    its = f"F is {value} above" if quantity == "loss" else f"P differs by {value} from"
     within = f"Within {100 * condition.budget:g} % of the time of all features"
     where = f"At {condition}" if math.isnan(condition.budget) else within
     rank_ = f"the best average rank by {_SHORT[quantity]} of {len(names)} methods on {N} sources"
-    best = f"{where}, {first} has {rank_}: {its}"
+    best = f"{where}, “{first}” has {rank_}: {its} that of all features"
     others = [name for name in ranking.leaders if name not in (first, REFERENCE)]
     more = [f"and {len(others) - _MOST_LEADERS} more"] if len(others) > _MOST_LEADERS else []
     if not ranking.is_rejected:
@@ -413,7 +411,7 @@ def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
     loss, accuracy, seconds = (_shown(tables[quantity].loc[name], quantity) for quantity in _QUANTITIES)
     yield (
         f"Random signs at r = 20 k, the simplest rule: F is {loss} above that of k-means on all features, P differs by "
-        f"{accuracy}, and the time is {seconds} of its time (medians over sources of data, with 95 % intervals)."
+        f"{accuracy}, and the time is {seconds} times its time (medians over sources of data, with 95 % intervals)."
     )
 
 

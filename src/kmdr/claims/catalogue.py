@@ -9,7 +9,7 @@ score of every word, is a fact: a table that the run stores.
 
 import shlex
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -523,16 +523,20 @@ def fact(
 # -- reproducing an item or a claim --
 
 
-def rerun_command(reader: Item | Claim, overrides: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return the command that runs the studies of an item or a claim, except those on request, and writes their report.
+def rerun_command(
+    reader: Item | Claim, overrides: Mapping[str, Sequence[str]] | None = None, run: Collection[str] = ()
+) -> str:
+    """Return the command that runs the studies of an item or a claim and writes their report.
 
     Parameters
     ----------
     overrides : mapping, optional
         Settings, by study, in which the rows differ from the study.
+    run : collection of str
+        Studies that have rows. Studies on request are named only if they are among them.
     """
     later = on_request()
-    names = [name for name in reader.studies if name not in later]
+    names = [name for name in reader.studies if name not in later or name in run]
     studies = [shlex.join(["kmdr", f"study={name}", *(overrides or {}).get(name, ())]) for name in names]
     return " && ".join([*studies, "kmdr report results/runs"])
 

@@ -394,16 +394,14 @@ def mark_changed_protocol(verdict: Verdict, departures: Mapping[str, Departure])
     if verdict.outcome == "not run" or not read:
         return verdict
     changes = "; ".join(departure.describe(study) for study, departure in read.items())
-    command = rerun_command(verdict.claim, {study: departure.overrides for study, departure in read.items()})
     if not any(departure.settings for departure in read.values()):
-        return replace(verdict, sentence=f"Rows: {changes}. {verdict.sentence}", command=command)
+        return replace(verdict, sentence=f"Rows: {changes}. {verdict.sentence}")
     return replace(
         verdict,
         outcome="changed",
         sentence=f"The protocol was changed, so no conclusion about the paper is possible: {changes}. With these "
         f"settings the uncorrected outcome would be {verdict.outcome}: {verdict.sentence}",
         kinds={},
-        command=command,
     )
 
 

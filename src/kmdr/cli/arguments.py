@@ -203,7 +203,8 @@ COMMANDS = {
             "kmdr.cli.screen:table",
             (
                 _RESULTS,
-                _argument("--study", metavar="NAME", help="one study, or all; by default one line per study"),
+                _argument("--study", metavar="NAME",
+                          help="the methods of one study, or of all; by default, several studies have one line each"),
                 _FORMAT,
             ),
         ),
@@ -227,7 +228,7 @@ COMMANDS = {
                 _argument("--repair", action="store_true", help="with check: download or prepare damaged data again"),
                 _argument("--verify", metavar="WHEN", help="with check: once or never, to read less"),
             ),
-            "'kmdr data check FILE SETTING=VALUE …' reports how a file is read with settings as dataset.SETTING.",
+            "'kmdr data check FILE dataset.OPTION=VALUE …' reports how a file is read.",
             takes_settings=True,
         ),
         Command(

@@ -14,7 +14,7 @@ from kmdr.base.text import two_columns, wrapped
 from kmdr.cli.arguments import COMMANDS
 from kmdr.config.studies import config_files, studies
 
-_TITLE = "dimensionality reduction before k-means, measured as five papers measured it"
+_TITLE = "dimensionality reduction before k-means, measured as published papers measured it"
 _FIRST_STEPS = (
     ("kmdr demo", "begin here: real data, a table and a picture, in seconds"),
     ("kmdr list", "datasets, reducers, engines, metrics, papers, studies"),
@@ -106,7 +106,8 @@ def _summary(group: str, name: str) -> str:
     if group == "dataset":
         from kmdr.datasets.registry import entry
 
-        return f"{entry(name).title}: {entry(name).shape}."
+        shape = f": {entry(name).shape}" if entry(name).n else ""
+        return f"{entry(name).title}{shape}."
     if group == "study":
         study = next(study for study in studies() if study["name"] == name)
         return (

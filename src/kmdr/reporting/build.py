@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from kmdr.analysis.departures import departures
+from kmdr.analysis.departures import departures, seed_settings
 from kmdr.analysis.environments import ENVIRONMENT_COLUMNS, environment_notes, rows_by_environment
 from kmdr.analysis.results import Results
 from kmdr.analysis.rows import SECONDS, code_notes, computing_seconds
@@ -172,7 +172,8 @@ def _context(
     datasets = {study["name"]: study["datasets"] for study in configs}
     differences = departures(results.compact_rows, experiments, plan, results.missing)
     rows, every_row = results.compact_rows, results.every_compact_row
-    return Context(results, datasets, differences, flips(configs), formats, None if every_row is rows else every_row)
+    other_rows = None if every_row is rows else every_row
+    return Context(results, datasets, differences, flips(configs), formats, other_rows, seed_settings(rows))
 
 
 def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[str, Any]]) -> list[Path]:

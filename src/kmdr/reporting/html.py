@@ -46,7 +46,7 @@ from kmdr.reporting.search import entries
 from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.sparkline import sparkline
 from kmdr.reporting.study_runs import StudyRuns
-from kmdr.reporting.summaries import OUTCOME_TITLES, describe_other_times, leading, paper_summaries, reason
+from kmdr.reporting.summaries import BASES, OUTCOME_TITLES, describe_other_times, leading, paper_summaries, reason
 
 _LONGEST_VENUE = 12
 
@@ -320,6 +320,7 @@ def _environment() -> Environment:
         "RESULTS": RESULTS,
         "MOST_SECONDS": MOST_SECONDS,
         "frozen_note": frozen_note,
+        "BASES": BASES,
         "seeds_sentence": seeds_sentence,
     }
     return environment

@@ -1,7 +1,7 @@
 """The parts of a report from results alone: tables, figures, claims, flipped choices, multiverses, atlas, views."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
@@ -67,6 +67,8 @@ class Context:
         Of figures; see `kmdr.figures.canvas.figure_files`.
     every_row : DataFrame, optional
         All rows of the folder, if some are of earlier configurations, which the results lack.
+    seeds : mapping of str to tuple of str
+        From `kmdr.analysis.departures.seed_settings`.
     """
 
     results: Results
@@ -75,6 +77,12 @@ class Context:
     flips: Sequence[Flip]
     formats: Sequence[str] = FORMATS
     every_row: pd.DataFrame | None = None
+    seeds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def overrides(self) -> dict[str, tuple[str, ...]]:
+        """Return the settings, by study, that a command needs for the rows of the folder."""
+        return {**self.seeds, **{study: departure.overrides for study, departure in self.departures.items()}}
 
 
 def make_item(item: Item, context: Context) -> Reproduction:
@@ -82,7 +90,7 @@ def make_item(item: Item, context: Context) -> Reproduction:
     results, departures = context.results, context.departures
     recorder = Recorder(results)
     missing = gaps(results, item, context.datasets)
-    command = rerun_command(item, {study: departure.overrides for study, departure in departures.items()})
+    command = rerun_command(item, context.overrides, results.studies)
 
     def not_run(reason: NotRunError) -> Reproduction:
         return Reproduction(item, "not run", {}, pd.DataFrame(), None, (str(reason), *missing), (), command)
@@ -156,7 +164,8 @@ def make_part(context: Context, part: Part) -> Product:
         reconstructed=reconstructed(part, context.results, context.flips),
         basis=basis_of(verdict, context.results, context.flips),
     )
-    return mark_changed_protocol(verdict, context.departures)
+    command = rerun_command(part, context.overrides, context.results.studies)
+    return replace(mark_changed_protocol(verdict, context.departures), command=command)
 
 
 @cache

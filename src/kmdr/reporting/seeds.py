@@ -17,6 +17,8 @@ TABLE = Path("tables", "seeds")
 _STATEMENT = ["claim", "label"]
 _NUMBERS = ["effect", "low", "high"]
 COLUMNS = [*_STATEMENT, "verdict", "statement_verdict", *_NUMBERS, "unit"]
+_EARLIER = "verdict, earlier seed"
+_WITHOUT = ("changed", "not run")  # no verdict on the paper, so nothing to compare
 
 
 def central(verdicts: pd.DataFrame, components: pd.DataFrame) -> pd.DataFrame:
@@ -47,20 +49,25 @@ def read_earlier(folder: Path) -> pd.DataFrame | None:
 def side_by_side(earlier: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
     """Return one line per central statement that both seeds have, with effects, intervals and verdicts of both."""
     both = now.merge(earlier, on=_STATEMENT, suffixes=("", ", earlier seed"))
-    agrees = both["verdict"] == both["verdict, earlier seed"]
+    agrees = both["verdict"] == both[_EARLIER]
     same = both["statement_verdict"] == both["statement_verdict, earlier seed"]
     return both.assign(same_statement=same, same_verdict=agrees).drop(columns="unit, earlier seed")
 
 
 def sentence(table: pd.DataFrame) -> str:
     """Return how many verdicts and central statements are the same for both seeds, and which verdicts differ."""
-    claims = table.drop_duplicates("claim")
-    other = claims.loc[~claims["same_verdict"], "claim"].tolist()
+    judged = table[~table[["verdict", _EARLIER]].isin(_WITHOUT).any(axis=1)]
+    claims = judged.drop_duplicates("claim")
+    other = claims[~claims["same_verdict"]]
     text = (
         f"With another seed, {len(claims) - len(other)} of the {len(claims)} verdicts that both runs have and "
-        f"{int(table['same_statement'].sum())} of {len(table)} central statements are the same"
+        f"{int(judged['same_statement'].sum())} of {len(judged)} central statements are the same"
     )
-    return f"{text}; the verdicts on {', '.join(other)} differ." if other else f"{text}."
+    if other.empty:
+        return f"{text}."
+    is_open = (other[["verdict", _EARLIER]] == "undecided").any(axis=1)
+    end = ", and each of these claims is undecided with one of the seeds." if is_open.all() else "."
+    return f"{text}; the verdicts on {', '.join(other['claim'])} differ{end}"
 
 
 def files(table: pd.DataFrame) -> dict[Path, bytes]:

@@ -14,7 +14,7 @@ from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import SUPPORTED
 from kmdr.claims.summary import Sentence
-from kmdr.claims.verdicts import Verdict
+from kmdr.claims.verdicts import RestsOn, Verdict
 from kmdr.figures.tables import Table
 from kmdr.reporting.citations import Sources, cited, sources
 from kmdr.reporting.model import Report
@@ -107,6 +107,15 @@ def _is_empty(part: list[str] | Table) -> bool:
     return part.frame.empty if isinstance(part, Table) else not part
 
 
+# The basis of an outcome on time, in words.
+BASES: Mapping[RestsOn, str] = {
+    "order": "the order of the methods, as the outcome is the same with every implementation that was timed",
+    "implementation": "the implementation, as another one has another outcome",
+    "hardware": "the machine",
+    "not measured": "not measured",
+}
+
+
 def describe_other_times(verdict: Verdict) -> list[str]:
     """Return the deciding statement on time with our implementation and with each other one, in words.
 
@@ -164,7 +173,7 @@ def _computing(studies: Sequence[Mapping[str, Any]]) -> Table:
         for study in studies
     ]
     total = duration(sum(study["seconds"] for study in studies))
-    note = f"In all {total}. Peak memory is not recorded; the largest data matrix is a lower bound."
+    note = f"In all {total}, over all workers. Peak memory is not recorded; the largest data matrix is a lower bound."
     return Table(pd.DataFrame(lines), {"rows": "d", _MATRIX: ".3g"}, note)
 
 

@@ -17,8 +17,11 @@ def coreset_benchmark(k: int, alpha: int) -> tuple[scipy.sparse.csr_array, NDArr
 
     Parameters
     ----------
-    k, alpha : int
-        Clusters and blocks. The paper has (10, 6), (20, 5), (30, 4) and (40, 4).
+    k : int
+        Number of clusters.
+    alpha : int
+        Number of blocks of k features; there are k^alpha points. The paper has 6 blocks for k = 10, 5 for k = 20, and 4
+        for k = 30 and 40.
 
     References
     ----------

@@ -22,7 +22,16 @@ def features_like(n: int, seed: int = 0, *, d: int, k: int) -> tuple[Streamed, N
     values in lst17's Figure 1 for ILSVRC2012. Each block of k points has one point of each class, in random order, and
     its own random generator. So rows do not depend on which other rows are generated, and a larger n adds points.
 
-    There are n points of d features in k classes. A is float32 and generated when it is read.
+    A is float32 and generated when it is read.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    seed : int
+        Seed of the data.
+    d, k : int
+        Number of features and classes.
     """
     if seed < 0:
         raise UserError(f"option seed of generated features is {seed}; it must be at least 0")

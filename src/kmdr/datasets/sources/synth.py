@@ -16,14 +16,18 @@ def synth(
 
     Parameters
     ----------
-    n, d, k : int
-        Number of points, features, centres. If k does not divide n, cluster sizes differ by one.
+    n : int
+        Number of points. If k does not divide it, cluster sizes differ by one.
+    d : int
+        Number of features.
+    k : int
+        Number of centres.
     side : float
         The centres are uniform in [0, side]^d.
     sigma : float
         Standard deviation of every feature within a cluster.
     seed : int
-        Centres and noise have separate generators, so that n and sigma do not change the centres.
+        Seed of the data. Centres and noise have separate generators, so that n and sigma do not change the centres.
 
     References
     ----------

@@ -27,9 +27,12 @@ def text_like(
 
     Parameters
     ----------
-    n, d, k : int
-        Number of documents, terms and classes. Each class has at least one document.
+    n : int
+        Number of documents. Each class has at least one.
     seed : int
+        Seed of the data.
+    d, k : int
+        Number of terms and classes.
     terms : float
         Mean number of distinct terms per document, to about 10 %.
     skew : float

@@ -190,8 +190,9 @@ def five_methods(results: Results) -> Table:
         "LLE and Laplacian-score codes of 2010); no other column has numbers of it."
     )
     note = (
-        f"{AS_WRITTEN.capitalize()}, and the columns after it: the protocol as the paper states it. SVD, LLE, LS and "
-        "HD are deterministic from the paper's start. RP: mean of single runs; low to high: their central 95 %; "
+        f"{AS_WRITTEN.capitalize()}, and the columns after it: the protocol as the paper states it. HD: all features; "
+        "LS: Laplacian scores; RP: random signs. All but RP are deterministic from the paper's start. RP: mean of "
+        "single runs; low to high: their central 95 %; "
         f"≤ reported: the share of runs at or below the reported value.{again if RECONSTRUCTED in frame else ''} t = "
         f"{', '.join(map(str, DIMENSIONS))}."
     )

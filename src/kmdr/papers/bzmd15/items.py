@@ -130,11 +130,11 @@ def _table_note(results: Results, rows: pd.DataFrame | None) -> str:
     )
     if rows is not None:
         best = rows.groupby("dataset")["objective"].min()
-        note += f" It is measured on {', '.join(label(results, name) for name in REAL if name in best)}."
+        note += f" Ratios are measured on {', '.join(label(results, name) for name in REAL if name in best)}."
         floors = {label(results, name): best[name] / bound for name, bound in bounds(results).items() if name in best}
         if floors:
             listed = ", ".join(f"{value:.2f} on {name}" for name, value in floors.items())
-            note += f" Because ‖A − A_k‖² ≤ F_opt, they are larger by a factor of at most {listed}."
+            note += f" Because ‖A − A_k‖² ≤ F_opt, true ratios are larger by a factor of at most {listed}."
     return note
 
 

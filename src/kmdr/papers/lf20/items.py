@@ -418,9 +418,10 @@ def table2(results: Results) -> Table:
     if "ours" not in frame:
         raise NotRunError("; ".join(gaps.values()))
     note = (
-        f"The report does not state r. ORL: mean over r ≥ {ENOUGH} of all repetitions, and its 95 % interval. NIPS: at "
-        f"r = {TABLE2_NIPS_R}, the best of {BEST_OF} runs by F for ASD and AR, as in Figure 7, and one run for A and "
-        "AV_k, which are deterministic: mean and central 95 % of its distribution; typical run: mean of single runs."
+        "A: all features; AV_k: approximate singular vectors; ASD: sampling by approximate leverage scores; AR: random "
+        f"signs. The report does not state r. ORL: mean over r ≥ {ENOUGH} of all repetitions, and its 95 % interval. "
+        f"NIPS: at r = {TABLE2_NIPS_R}, the best of {BEST_OF} runs by F for ASD and AR, as in Figure 7, and one run "
+        "for A and AV_k: mean and central 95 % of its distribution; typical run: mean of single runs."
     )
     formats = {"reported": ".2f", "difference": "+.3f", "runs": ".0f"}
     return Table(frame, formats | dict.fromkeys(("ours", "low", "high", "typical run"), ".3f"), note)
