@@ -19,6 +19,7 @@ from kmdr.clustering import engines
 from kmdr.datasets.sources.loaders import all_loaders
 from kmdr.harness import rescore
 from kmdr.harness.jobs import compose
+from kmdr.harness.verify import verify
 from kmdr.results.check import faults
 from kmdr.results.table import rows_of
 
@@ -205,6 +206,14 @@ def test_without_the_guest_nothing_of_it_is_known_and_its_rows_stay_readable(gue
     assert "guest_first" not in engines.names()
     assert "guest_grid" not in datasets.names()
     assert len(rows_of(tmp_path / "out")) == 4
+
+
+def test_verify_names_a_remedy_that_works_for_a_method_of_a_plugin_that_is_not_installed(guest, tmp_path, monkeypatch):
+    row, *_ = run(tmp_path / "out")
+    monkeypatch.delenv("KMDR_PATH")
+    outcome = verify(row, tmp_path / "out", {}, {})
+    assert outcome.outcome == "not verified"
+    assert outcome.detail == "third-party code: reducer=guest_uniform; KMDR_PATH=PLUGIN runs it"
 
 
 def test_two_of_one_name_are_refused(guest):
