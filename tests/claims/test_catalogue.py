@@ -1,6 +1,8 @@
 """The catalogue is complete: what each paper says it has is made, every open point is answered, nothing dangles."""
 
+import re
 import textwrap
+from dataclasses import replace
 from functools import cache
 
 import pandas as pd
@@ -9,10 +11,10 @@ from omegaconf import OmegaConf
 
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.claims.catalogue import claims, item, items, papers
+from kmdr.claims.catalogue import Finding, claims, item, items, papers
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
-from kmdr.claims.verdicts import judge, verdict_on
+from kmdr.claims.verdicts import judge, uncorrected, verdict_on
 from kmdr.config.studies import config_files, studies, study_names
 from kmdr.harness.jobs import compose
 from kmdr.metrics import agreement, matchings
@@ -292,3 +294,22 @@ def test_folders_that_cannot_be_papers_are_refused(guest, tmp_path, monkeypatch)
     monkeypatch.setenv("KMDR_PATH", str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="nowhere, which is not a folder"):
         papers()
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, AssertionError, NameError, OSError])
+def test_whatever_a_plugins_claim_raises_is_a_verdict_that_names_the_place(error):
+    def broken(results):
+        raise error("bo\udcffom")
+
+    verdict = uncorrected(replace(claims()[0], test=broken), make_results([make_rows("s", "digits", "none")]))
+    assert verdict.outcome == "not run"
+    assert re.match(rf"test_catalogue\.py:\d+ \({error.__name__}: bo\\udcffom\); correct it", verdict.sentence)
+
+
+@pytest.mark.parametrize("value", [None, "supported", Finding([], 5), Finding(["x"], "x")])
+def test_a_plugins_claim_that_returns_another_value_is_a_verdict_that_names_it(value):
+    def broken(results):
+        return value
+
+    verdict = uncorrected(replace(claims()[0], test=broken), make_results([make_rows("s", "digits", "none")]))
+    assert (verdict.outcome, "its function broken returned no valid value" in verdict.sentence) == ("not run", True)

@@ -17,7 +17,10 @@ from kmdr.base.process import exit_status
 from kmdr.cli.jobs import run_jobs
 from kmdr.clustering import engines
 from kmdr.datasets.sources.loaders import all_loaders
+from kmdr.harness import rescore
 from kmdr.harness.jobs import compose
+from kmdr.harness.verify import verify
+from kmdr.results.check import faults
 from kmdr.results.table import rows_of
 
 FILES = {
@@ -133,6 +136,60 @@ def test_an_engine_of_a_guest_clusters(guest, tmp_path):
     assert "guest_first" in engines.names()
 
 
+ENGINE = """
+import numpy as np
+from kmdr.clustering.engines import engine
+from kmdr.clustering.kmeans import Clustering
+
+@engine("guest_odd")
+def odd(C, k, starts, rng, protocol):
+    labels = np.arange(len(C)) % {clusters}
+    {line}
+    return Clustering(labels, 0.0, {n_iter}, 0)
+"""
+METRIC = """
+from kmdr.metrics import metric
+
+@metric("guest_odd", "odd", 0.0, float("inf"), "lower")
+def odd(A, labels, truth):
+    return float("inf")
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"clusters": 60}, "returned 60 clusters, expected at most 3"),
+        ({"n_iter": -5}, "returned n_iter = '-5', expected a whole number"),
+        ({"n_iter": "float('nan')"}, "returned n_iter = 'nan', expected a whole number"),
+        ({"line": r"raise FileNotFoundError('caf\udce9.npy')"}, r"FileNotFoundError: caf\udce9.npy"),
+        (METRIC, """returned metrics = '{"guest_odd":Infinity,"""),
+    ],
+)
+@pytest.mark.parametrize("labels", ["keep_labels=false", "keep_labels=true"])
+def test_what_no_row_may_have_makes_a_failed_row_that_every_reader_accepts(change, reason, labels, guest, tmp_path):
+    engine = {"clusters": 3, "line": "", "n_iter": 1} | ({} if change is METRIC else change)
+    (guest / "engines/odd.py").write_text(ENGINE.format(**engine))
+    if change is METRIC:
+        (guest / "metrics/odd.py").write_text(METRIC)
+    settings = ("dataset=guest_grid", "reducer=none", "repeats=1", "runner=sequential", "kmeans.engine=guest_odd")
+    assert run_jobs([compose(*settings, labels, f"out={tmp_path / 'out'}")]) == 1
+    (row,) = csv.DictReader((tmp_path / "out/rows.csv").open())
+    assert (row["status"], row["objective"]) == ("failed", "")
+    assert reason in row["error"]
+    assert not faults(tmp_path / "out")
+
+
+def test_new_metrics_that_no_row_may_have_leave_the_rows_as_they_are(guest, tmp_path, monkeypatch):
+    before = run(tmp_path / "out", "keep_labels=true")
+    (tmp_path / "new/metrics").mkdir(parents=True)
+    (tmp_path / "new/metrics/odd.py").write_text(METRIC)
+    monkeypatch.setenv("KMDR_PATH", f"{guest}:{tmp_path / 'new'}")
+    assert rescore.fill(tmp_path / "out") == (0, 4)
+    assert list(csv.DictReader((tmp_path / "out/rows.csv").open())) == before
+    assert not faults(tmp_path / "out")
+
+
 def test_a_changed_file_changes_the_origin(guest, tmp_path):
     (before,) = guests.plugin_roots()
     known = guests.origin_of_root(before)
@@ -149,6 +206,14 @@ def test_without_the_guest_nothing_of_it_is_known_and_its_rows_stay_readable(gue
     assert "guest_first" not in engines.names()
     assert "guest_grid" not in datasets.names()
     assert len(rows_of(tmp_path / "out")) == 4
+
+
+def test_verify_names_a_remedy_that_works_for_a_method_of_a_plugin_that_is_not_installed(guest, tmp_path, monkeypatch):
+    row, *_ = run(tmp_path / "out")
+    monkeypatch.delenv("KMDR_PATH")
+    outcome = verify(row, tmp_path / "out", {}, {})
+    assert outcome.outcome == "not verified"
+    assert outcome.detail == "third-party code: reducer=guest_uniform; KMDR_PATH=PLUGIN runs it"
 
 
 def test_two_of_one_name_are_refused(guest):

@@ -13,15 +13,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from kmdr.analysis.results import NotRunError, Results
+from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.rows import timed_rows
 from kmdr.analysis.statistics import Component
-from kmdr.base.errors import UserError, unknown
+from kmdr.base.errors import UserError, raised_by, unknown
+from kmdr.base.files import StorageError
+from kmdr.base.identity import is_own
 from kmdr.base.plugins import PaperFolder, paper_folders
+from kmdr.base.text import printable
 from kmdr.claims.summary import Summary, read_summary
 from kmdr.config.studies import on_request
 from kmdr.datasets import Dataset
@@ -29,6 +32,7 @@ from kmdr.figures.canvas import Drawing
 from kmdr.figures.tables import Table
 
 Kind = Literal["figure", "table"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -521,6 +525,22 @@ def fact(
 
 
 # -- reproducing an item or a claim --
+
+
+def attempt_part(make: Callable[[Results], T], results: Results, function: Callable[..., Any]) -> T:
+    """Return what `attempt` does; for a function of a plugin, any exception is a `NotRunError` that names its place."""
+    if is_own(function.__module__):
+        return attempt(make, results)
+    try:
+        return make(results)
+    except (NotRunError, StorageError):
+        raise
+    except UserError as error:
+        raise NotRunError(str(error)) from error
+    except Exception as error:  # whatever a plugin's function raises
+        what = printable(" ".join(f"{type(error).__name__}: {error}".split())[:200])
+        place = Path(raised_by(error)).name or f"its function {function.__name__} returned no valid value"
+        raise NotRunError(f"{place} ({what}); correct it, or run its studies again if rows are missing") from error
 
 
 def rerun_command(

@@ -26,12 +26,12 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.departures import Departure
-from kmdr.analysis.results import NotRunError, Recorder, Results, attempt
+from kmdr.analysis.results import NotRunError, Recorder, Results
 from kmdr.analysis.rows import SECONDS, computing_seconds, serial_rows
 from kmdr.analysis.significance import LEVEL, directional, final_level
 from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, conjunction, retest
 from kmdr.base.text import typeset
-from kmdr.claims.catalogue import Claim, Finding, gaps, rerun_command
+from kmdr.claims.catalogue import Claim, Finding, attempt_part, gaps, rerun_command
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import Outcome, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
@@ -307,20 +307,20 @@ def _grade(claim: Claim, kinds: Mapping[Group, Judgement], components: Sequence[
 
 def _found(claim: Claim, results: Results) -> tuple[Finding, dict[Group, tuple[float, float]]]:
     finding = claim.test(results)
-    return finding, _p_values(claim, finding.components)
+    return replace(finding, sentence=typeset(finding.sentence)), _p_values(claim, finding.components)
 
 
 def uncorrected(claim: Claim, results: Results) -> Verdict:
     """Test one claim on some rows, uncorrected, without saying what it rests on."""
     try:
-        finding, pairs = attempt(partial(_found, claim), results)
+        finding, pairs = attempt_part(partial(_found, claim), results, claim.test)
     except NotRunError as reason:
         return Verdict(claim, "not run", str(reason))
     kinds = {group: Judgement(decided(*pair), *pair) for group, pair in pairs.items()}
     return Verdict(
         claim,
         _grade(claim, kinds, finding.components),
-        typeset(finding.sentence),
+        finding.sentence,
         tuple(finding.components),
         kinds,
         aside=dict(finding.aside),

@@ -26,6 +26,7 @@ from kmdr.metrics.references import score_against
 from kmdr.results.folder import has_file
 from kmdr.results.labels import Labels
 from kmdr.results.paths import labels_file, task_files
+from kmdr.results.row_check import value_fault
 from kmdr.results.store import Store
 from kmdr.results.text_rows import TextRow
 
@@ -64,7 +65,10 @@ def _fill_row(row: TextRow, labels: NDArray[np.unsignedinteger], data: Scaled) -
     if not math.isclose(scores["objective"], float(row["objective"]), rel_tol=_NEAR, abs_tol=_NEAR**2):
         raise UserError("the labels do not belong to this row: their F differs from its F")
     new = {name: value for name, value in scores.items() if name not in BUILT_IN and name not in before}
-    row["metrics"] = canonical(before | new) if before or new else ""
+    text = canonical(before | new) if before or new else ""
+    if fault := value_fault("metrics", text):  # with it, no reader would accept the row
+        raise UserError(f"{fault}; correct the metric")
+    row["metrics"] = text
     plugins = [origin for name in new if name in metrics() and (origin := origin_of_metric(name))]
     row["guests"] = "; ".join(dict.fromkeys([*_without_older(row, plugins), *plugins]))
     return bool(new)

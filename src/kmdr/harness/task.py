@@ -37,10 +37,13 @@ from kmdr.linalg.matrix import (
 )
 from kmdr.metrics.references import agreements, lacking
 from kmdr.reducers.base import images, maps_in_blocks
+from kmdr.results.row_check import value_fault
 from kmdr.results.schema import Row
 
 # Largest number of entries of C that trials may have together to share work, unless A is large.
 _ENTRIES = 2**22
+# Columns with values that an engine, a reducer or a metric of a third party may return.
+_BY_OTHERS = ("metrics", "n_iter", "n_init_failed")
 
 
 @dataclass(frozen=True)
@@ -333,12 +336,24 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
         _warm_cells(task, data, stamp.threads)
         begin()
     references, settings = references_of(data), {"key": key, "together": not alone}
+    labelled = replace(task, keep_labels=True) if third_party else task
     if references is None:
-        rows = _guarded_trials(task, data, _shared(task, stamp), **settings)
+        rows = _guarded_trials(labelled, data, _shared(task, stamp), **settings)
     else:
-        rows = _trials_against(references, task, data, _shared(task, stamp), **settings)
-    reason = changed(data)
-    return failed(task, stamp, reason) if reason else rows
+        rows = _trials_against(references, labelled, data, _shared(task, stamp), **settings)
+    if reason := changed(data):
+        return failed(task, stamp, reason)
+    return [_checked(row, task, stamp) for row in rows]
+
+
+def _checked(row: Row, task: Task, stamp: Stamp) -> Row:
+    """Return a row, or a failed one if third-party code returned too many clusters or a value that no table has."""
+    labels = row.get("labels") if task.keep_labels else row.pop("labels", None)
+    texts = {name: "" if row.get(name) is None else str(row[name]) for name in _BY_OTHERS}
+    reasons = [str(fault) for name, text in texts.items() if (fault := value_fault(name, text))]
+    if labels is not None and (count := len(np.unique(labels))) > task.k:
+        reasons.append(f"{count} clusters, expected at most {task.k}")
+    return failed(task.restricted((row["r"],)), stamp, f"third-party code returned {reasons[0]}")[0] if reasons else row
 
 
 def _trials_against(

@@ -201,7 +201,10 @@ def verify(
     """
     config = config_of(row) if row["engine"] else _described(reference, "configs", row["config_hash"])
     if foreign := [setting for setting in third_party(config) if setting not in trusted]:
-        remedy = " ".join(f"--trust {shlex.quote(setting)}" for setting in foreign)
+        classes = [setting for setting in foreign if "." in setting.partition("=")[2]]
+        remedy = " ".join(f"--trust {shlex.quote(setting)}" for setting in classes)
+        if classes != foreign:  # a method of a plugin that is not installed
+            remedy = f"KMDR_PATH=PLUGIN {remedy}".rstrip()
         return Comparison(row, "not verified", f"{_THIRD_PARTY}{', '.join(foreign)}; {remedy} runs it")
     folder = folders.get(row["data_sha256"])
     if not isinstance(folder, Path):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -19,14 +19,14 @@ from kmdr.base.files import temporary_folder
 from kmdr.base.process import release_memory
 from kmdr.base.text import tell as say
 from kmdr.claims.agreement import agreement
-from kmdr.claims.catalogue import Claim, Item, gaps, rerun_command
+from kmdr.claims.catalogue import Claim, Item, attempt_part, gaps, rerun_command
 from kmdr.claims.implementations import basis_of
 from kmdr.claims.protocols import reconstructed
 from kmdr.claims.register import Change, Flip, change
 from kmdr.claims.verdicts import Verdict, mark_changed_protocol, verdict_on
 from kmdr.figures.canvas import FORMATS, Drawing, add_notes, figure_files
 from kmdr.figures.panels import dataset_label
-from kmdr.figures.tables import table_files
+from kmdr.figures.tables import Table, table_files
 from kmdr.harness.engines.local import Lost, Workers
 from kmdr.multiverse.choices import STUDY
 from kmdr.multiverse.section import MultiverseSection, multiverse_section
@@ -85,6 +85,13 @@ class Context:
         return {**self.seeds, **{study: departure.overrides for study, departure in self.departures.items()}}
 
 
+def _content(item: Item, results: Results) -> Drawing | Table:
+    content: Any = item.make(results)
+    if not isinstance(content, Drawing | Table):
+        raise TypeError(f"{type(content).__name__} is neither a Drawing nor a Table")
+    return content
+
+
 def make_item(item: Item, context: Context) -> Reproduction:
     """Make a table or figure and its files."""
     results, departures = context.results, context.departures
@@ -96,7 +103,7 @@ def make_item(item: Item, context: Context) -> Reproduction:
         return Reproduction(item, "not run", {}, pd.DataFrame(), None, (str(reason), *missing), (), command)
 
     try:
-        content = attempt(item.make, recorder)
+        content = attempt_part(partial(_content, item), recorder, item.make)
     except NotRunError as reason:
         return not_run(reason)
     rows = recorder.rows_read([*CODE_COLUMNS, "stand_in", "status"])

@@ -85,7 +85,7 @@ class Fault(NamedTuple):
         return single_line(f"{self.column} = {value!r}, expected {self.expected[:300]}")
 
 
-def _value_fault(column: str, text: str) -> Fault | None:
+def value_fault(column: str, text: str) -> Fault | None:
     """Return the fault of a text that is not a value of its column."""
     values = VALUES[column]
     if not values.pattern.fullmatch(text):
@@ -126,7 +126,7 @@ def settings_in(config: Any) -> dict[str, str]:
         settings = {name: str(value) for name, value in settings_of(config).items()}
     except (LookupError, TypeError, AttributeError, RecursionError):
         return {}
-    valid = settings.keys() == set(SETTINGS[:6]) and not any(_value_fault(*item) for item in settings.items())
+    valid = settings.keys() == set(SETTINGS[:6]) and not any(value_fault(*item) for item in settings.items())
     return settings if valid and settings["engine"] else {}
 
 
@@ -176,7 +176,7 @@ class RowCheck:
                 most, values = min(VALUES[name].high, _MOST_NUMBER), numbers[name]
                 refuse_rows((values < VALUES[name].low) | (values > most), name, VALUES[name].words)
             else:
-                refuse(columns[name], partial(_value_fault, name))
+                refuse(columns[name], partial(value_fault, name))
         done = np.array([status == "ok" for status in columns["status"]], dtype=bool)  # also if there are no rows
         is_scored = np.isfinite(numbers["objective"])
         refuse_rows(done & ~is_scored, "objective", "a number in a trial that is ok")

@@ -167,6 +167,8 @@ class Store:
         files = paths_in(json.loads(task.paths or "{}"))
         for row in rows:
             row.update({name: without_folders(row[name], files) for name in ("error", "stand_in") if row.get(name)})
+            if row.get("error"):  # names of files that are not UTF-8 are lone surrogates in a message
+                row["error"] = row["error"].encode(errors="backslashreplace").decode()
         if kept:
             write_checked(self.folder, labels, packed(kept))
         else:  # labels of older rows do not belong to these
