@@ -118,6 +118,7 @@ def test_without_a_folder_the_first_of_kmdr_path_is_taken(monkeypatch, capsys):
         (["paper", "own_26"], "'own_26' cannot name a paper; give letters and digits"),
         (["reducer", "../mine"], "cannot name a reducer"),
         (["reducer", "2d"], "cannot name a reducer"),
+        (["engine", "2d"], "cannot name an engine"),
         (["reducer", "lambda"], "cannot name a reducer"),
         (["reducer", "outside"], "'outside' names a reducer already"),
         (["reducer", "mine", "file"], "name another folder"),

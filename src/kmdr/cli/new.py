@@ -64,16 +64,17 @@ KINDS = {
 
 def _check_name(kind: str, name: str) -> None:
     letters = "letters and digits" if kind == "paper" else "letters, digits and _"
+    article = "an" if kind == "engine" else "a"
     if (
         not re.fullmatch(r"[A-Za-z]\w{0,60}", name, re.ASCII)
         or keyword.iskeyword(name)
         or (kind == "paper" and "_" in name)
     ):
         raise UserError(
-            f"{shown(name)} cannot name a {kind}; give {letters}, beginning with a letter, and not a keyword of Python"
+            f"{shown(name)} cannot name {article} {kind}; give {letters}, beginning with a letter, and no keyword of "
+            "Python"
         )
     if name in KINDS[kind].existing():
-        article = "an" if kind == "engine" else "a"
         raise UserError(f"{name!r} names {article} {kind} already, as 'kmdr list {kind}s' shows; give another name")
 
 

@@ -106,7 +106,7 @@ VALUES: Mapping[str, Values] = {
     ),
     "accuracy": _values(_SHARE, "P: share of points whose cluster is matched to their class"),
     "nmi": _values(_SHARE, "normalised mutual information of clusters and classes"),
-    "ari": Values("a number from -1 to 1", NUMBER, -1, 1 + _ROUNDING, "adjusted Rand index of clusters and classes"),
+    "ari": Values("a number from -0.5 to 1", NUMBER, -0.5 - _ROUNDING, 1 + _ROUNDING, "adjusted Rand index of clusters and classes"),
     "metrics": _values(_OBJECT, "metrics without a column, by name"),
     "prepare_seconds": _values(_SECONDS, "time of the reducer's steps that do not depend on r, in full in each row"),
     "reduce_seconds": _values(_SECONDS, "time of the reduction to this r"),
