@@ -168,9 +168,14 @@ def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Tab
 def _comparison_notes(comparison: FolderComparison) -> list[str]:
     paired = int(comparison.table["paired"].sum()) if len(comparison.table) else 0
     alone = len(comparison.table) - paired
-    notes = ["Δ is B − A and × is B ÷ A, with 95 % intervals; ↑ ↓ differ at 5 %, Holm-adjusted."]
+    notes = [
+        "Δ is the mean of B − A and × the geometric mean of B ÷ A, with 95 % intervals; ↑ ↓ differ at 5 %, "
+        "Holm-adjusted."
+    ]
     if paired:
-        notes.append(f"{counted(paired, 'line')} paired: same data, same starts.")
+        notes.append(
+            f"{counted(paired, 'line')} paired: same data, same starts; Δ and × are of the repetitions in both."
+        )
     if alone:
         notes.append(
             f"{counted(alone, 'line')} not paired because starts differ (seed, repetitions, start or n_init): Welch's "
