@@ -348,6 +348,8 @@ def test_any_argument_gives_rows_or_one_sentence(name, value):
         ({"labels": [[1], [2, 3]]}, "labels[0] has 1 entries for 12 points; give one per point"),
         ({"reducers": scipy.sparse.eye_array(3)}, "is not a sequence"),
         ({"A": range(10**12)}, "A is not an array"),
+        ({"A": np.ma.masked_less(POINTS, POINTS.mean())}, "A has masked entries, which count as missing"),
+        ({"labels": np.ma.masked_equal(np.arange(12) % 3, 2)}, "labels has masked entries, which count as missing"),
         ({"engine_args": {"": None}}, "engine 'kmdr' takes no arguments; give an engine by its import path"),
         ({"engine": "sklearn.cluster.KMeans", "engine_args": {"tol": b""}}, "cannot be recorded"),
         ({"engine_args": [1]}, "engine_args = [1] is not a mapping"),

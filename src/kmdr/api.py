@@ -134,6 +134,8 @@ def _array(name: str, value: Any) -> Any:
     """Return what numpy makes of a value; sparse matrices and DataFrames unchanged."""
     if value is None or scipy.sparse.issparse(value) or isinstance(value, pd.DataFrame):
         return value
+    if np.ma.is_masked(value):  # asarray would return the values below the mask
+        raise UserError(f"{name} has masked entries, which count as missing; fill them, e.g. by {name}.filled(0)")
     try:
         return np.asarray(value)
     except (TypeError, ValueError, MemoryError, OverflowError) as error:

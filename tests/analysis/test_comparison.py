@@ -161,6 +161,13 @@ def test_a_small_difference_of_small_values_is_real():
     assert frame.loc["svd", "Δ m"] == pytest.approx(1e-15, rel=1e-9, abs=0)
 
 
+@pytest.mark.parametrize(("other", "noted"), [(0.3, True), (0.2, False), (lambda repeat: 0.3 + 0.01 * repeat, False)])
+def test_a_table_states_that_equal_repetitions_count_as_certain(other, noted):
+    """Two draws of the same feature gave an interval of width 0, which the mean of sixty draws was far outside of."""
+    frame = compared(with_ratio(two("objective", 0.2, other, repeats=2)))
+    assert ("equal values in all repetitions" in table_of(frame).note) is noted
+
+
 def test_values_that_are_all_zero_do_not_differ():
     frame = compared(with_ratio(custom("m", [0.0] * 6, [-0.0] * 6))).set_index("reducer")
     assert (frame.loc["svd", "p m"], frame.loc["svd", "Δ m"]) == (1, 0)

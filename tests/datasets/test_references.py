@@ -19,6 +19,7 @@ from kmdr.base.errors import UserError
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task, code_of, current_code
 from kmdr.datasets.check_file import check_files
+from kmdr.datasets.references import classes_of_labelings
 from kmdr.harness.task import Stamp, run
 from kmdr.metrics.references import agreements
 
@@ -170,6 +171,23 @@ def test_the_check_of_a_file_lists_the_classes_of_each_labeling(files, capsys):
         ["a.txt:", "4", "classes:"],
         ["b.txt:", "3", "classes:"],
     ]
+    sizes = np.bincount(files["a"])
+    assert check_files(["x.npy"], ["labels=a.txt", "noise=0"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "classes" in line)
+    assert line.split()[1:4] == ["a.txt:", "3", "classes:"]
+    assert line.endswith(f", and {sizes[0]} of noise")
+    load(labels="a.txt", noise=0)
+    assert "a.txt has 3 classes: " in capsys.readouterr().err
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 7]), min_size=4, max_size=12), st.integers(0, 2**12 - 1))
+def test_equal_numbers_are_one_class_whatever_type_each_has(numbers, floats):
+    """A column that lacks a label holds objects, some of them whole numbers and some floats of the same value."""
+    mixed = [float(number) if floats >> i & 1 else number for i, number in enumerate(numbers)]
+    expected = np.unique(numbers, return_inverse=True)[1].tolist()
+    for absent in (None, np.nan, pd.NA):
+        (classes,) = np.atleast_2d(classes_of_labelings([([*mixed, 9, absent], "a")], "nan"))
+        assert classes.tolist() == [*expected, max(expected) + 1, -1]
 
 
 def test_a_column_of_labels_may_be_dropped_too(files, rng):

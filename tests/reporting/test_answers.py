@@ -61,6 +61,7 @@ def rows():
         make_rows("b", "usps", "svd", (10, 20), 9, objective=noise(2, 1.5), concurrency=2, n_init=5),
         make_rows("c", "usps", "svd", (10, 20), 4, objective=noise(2, 9.0), n_init=1),
         make_rows("c", "usps", "lle", 7, 4, n_init=1),
+        make_rows("c", "usps", "svd", 5, 4, n_init=1, params='{"rank":"k"}', config_hash="rank k"),
         make_rows("d", "synth", "svd", 10, 3, concurrency=2),
     ]
     return pd.concat(parts, ignore_index=True)
@@ -112,11 +113,14 @@ def test_without_all_features_nothing_is_relative_to_them(rows):
     )
 
 
-def test_a_method_of_one_r_is_independent_of_it_only_where_others_have_several(rows):
+def test_a_method_of_one_r_is_independent_of_it_only_if_its_width_is_and_others_have_several(rows):
+    """A method that was run at one r only was called the best at every r of the others."""
     assert experiment(rows, "a").flat == {("none", "{}")}
-    assert experiment(rows, "c").flat == {("lle", "{}")}
+    assert experiment(rows, "c").flat == {("svd", '{"rank":"k"}')}
     assert experiment(rows, "d").flat == set()
-    assert names(experiment(rows, "c").trials_at(20)) == {"svd", "lle"}
+    assert experiment(rows, "c").grid == [7, 10, 20]
+    assert set(experiment(rows, "c").trials_at(20)) == {("svd", "{}"), ("svd", '{"rank":"k"}')}
+    assert set(experiment(rows, "c").trials_at(7)) == {("lle", "{}"), ("svd", '{"rank":"k"}')}
 
 
 # -- the possibly best ------------------------------------------------------------------------------------------------

@@ -2,18 +2,20 @@
 
 import re
 import shlex
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from kmdr.analysis.comparison import compared, with_ratio
 from kmdr.claims.catalogue import papers
 from kmdr.cli.jobs import run_jobs
 from kmdr.config.studies import studies
 from kmdr.harness.jobs import compose
 from kmdr.reporting.build import build
-from kmdr.reporting.study_runs import study_runs
+from kmdr.reporting.study_runs import _ranks, study_runs
 from kmdr.results.table import rows_of
 from reports import make_report, page_and_markdown
 from rows import hashed, make_rows, write_rows
@@ -75,6 +77,17 @@ def test_the_page_of_runs_is_true_of_own_rows(folder):
         assert "kmdr report FOLDER" in shown
         for other in ("pilot", "make ", "reproduce", "committed", "Open points", "Printed numbers"):
             assert other not in shown
+
+
+def test_a_version_of_the_code_has_all_rows_of_the_page(folder, tmp_path):
+    """It had only those of the last command."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    changed = [*DATA[:1], "dataset.n=60", *DATA[2:]]
+    assert run_jobs([compose(*changed, *SETTINGS, "reducer=none", f"out={copy}")]) == 0
+    build(copy, studies())
+    lines = re.findall(r"\* (\d+) rows by", (copy / "report" / "runs.md").read_text())
+    assert sum(map(int, lines)) == len(rows_of(copy)) == 16
 
 
 def test_the_page_of_runs_is_true_of_a_custom_paper():
@@ -156,6 +169,26 @@ def test_methods_are_ranked_over_several_datasets(tmp_path):
     assert not any("±" in name for name in ranks)  # two datasets give no interval
     table[table["dataset"] == "first"].to_csv(tmp_path / "rows.csv", index=False)
     assert study_runs(rows_of(tmp_path), {"custom": "custom"})[0].ranks is None
+
+
+def test_ranks_are_of_means_over_the_same_r():
+    """Random signs are better than SVD at the only r of both; their mean over all r is worse."""
+    methods = {
+        ("random_sign", "{}", (2, 5)): lambda r, _: 0.9 / r,
+        ("svd", '{"rank":"r"}', 5): 0.2,
+        ("svd", '{"rank":"k"}', 3): 0.19,
+        ("none", "{}", 200): 0.1,
+    }
+    parts = [
+        make_rows("custom", data, name, r, 3, objective=F, params=params, config_hash=f"{data}{name}{params}")
+        for data in ("first", "second")
+        for (name, params, r), F in methods.items()
+    ]
+    lines = compared(with_ratio(pd.concat(parts, ignore_index=True)))
+    ranks = _ranks(lines).frame.set_index("method")["F/F_best"]
+    assert dict(zip(ranks.index, ranks, strict=True)) == {
+        "none": 1.0, "random_sign": 2.0, "svd (rank = k)": 3.0, "svd (rank = r)": 4.0
+    }  # fmt: skip
 
 
 @pytest.mark.slow

@@ -267,6 +267,32 @@ def test_the_newer_of_the_two_tables_is_the_one_to_read(tmp_path):
     assert rows_file(tmp_path) == compressed
 
 
+@pytest.mark.parametrize("newest", ["rows.csv", "rows.csv.xz"])
+def test_a_copy_of_a_folder_has_the_same_rows_whatever_the_times_of_its_files(tmp_path, newest):
+    def run(folder, repeat):
+        store = Store(folder)
+        store.add(task(repeat=repeat), [row(task(repeat=repeat), 2)])
+        return store.merge()
+
+    folder, copy = tmp_path / "folder", tmp_path / "copy"
+    run(folder, 0)
+    compress(folder)
+    shutil.rmtree(folder / "tasks")
+    (folder / "rows.csv").unlink()
+    rows = run(folder, 1)
+    assert len(rows) == 2
+    shutil.copytree(folder, copy)
+    for path in copy.glob("rows.csv*"):
+        os.utime(path, (2000, 2000) if path.name == newest else (1000, 1000))
+    assert read_rows(rows_file(copy)) == rows == Store(copy).merge() == read_rows(rows_file(copy))
+    run(tmp_path / "published", 0)
+    run(tmp_path / "published", 2)
+    shutil.copy(compress(tmp_path / "published"), copy)  # newer rows, which no run has included yet
+    assert rows_file(copy).name == "rows.csv.xz"
+    assert len(Store(copy).merge()) == 3
+    assert rows_file(copy).name == "rows.csv"
+
+
 def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_atomically(path, b"old")

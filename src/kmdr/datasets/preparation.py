@@ -165,7 +165,7 @@ def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
     refuse_missing(e, settings)
     file_options = FileOptions(**_arguments(e, settings))
     content = formats.look(file_options)
-    seen = profile(content)
+    seen = profile(content, file_options.noise)
     try:
         A, labels, _ = _checked(e, settings, formats.treat(content, file_options))
         _clusters(e, settings, A, split_labelings(labels)[0])
@@ -184,7 +184,7 @@ def _load(
         return _checked(e, settings, loader(*[file.path for file in files], **arguments), store), [], []
     file_options = FileOptions(**arguments)
     content = formats.look(file_options)
-    seen = profile(content)
+    seen = profile(content, file_options.noise)
     data = _checked(e, settings, formats.treat(content, file_options), store)
     return data, summary(content, seen, settings, data[0].shape), [*content.warnings, *warnings_of(seen)]
 

@@ -195,6 +195,14 @@ def codes(labels: Any, where: str) -> NDArray[np.int64]:
         )
     if array.dtype == object:
         # Text from a table, or cells of a MAT file. An array of numpy strings would need the longest length for each.
-        texts = [label if isinstance(label, str) else str(np.squeeze(label)) for label in array]
-        array = np.array(texts, dtype=object)
+        array = np.array([label_text(label) for label in array], dtype=object)
     return np.unique(array, return_inverse=True)[1].astype(np.int64)
+
+
+def label_text(label: Any) -> str:
+    """Return a label in an array of objects as text, the same for equal numbers such as 1 and 1.0."""
+    if isinstance(label, str):
+        return label
+    value = np.squeeze(label)
+    is_whole = value.ndim == 0 and value.dtype.kind == "f" and float(value).is_integer()
+    return str(int(value)) if is_whole else str(value)

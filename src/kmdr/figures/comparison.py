@@ -24,6 +24,10 @@ DIFFERENCES = (
     "Hall's for skewed values, so that Δ may be far from the middle. The interval is for one comparison, and the tests "
     "are adjusted for all lines and quantities of the table: where no difference is shown, the interval may exclude 0."
 )
+EQUAL = (
+    "An interval of width 0 has equal values in all repetitions, which a test takes for certain; few repetitions of a "
+    "random method may be equal by chance."
+)
 MEDIANS = "Seconds are medians, with distribution-free 95 % intervals from six timings on."
 # Mark of table rows that were computed by several versions of the code.
 _MARK = "†"
@@ -97,6 +101,8 @@ def table_of(frame: pd.DataFrame) -> Table:
             f"Where no difference is shown, {_TO_SHOW} is about how many repetitions would show one as large as Δ with "
             "a power of 90 %. --format csv has both for every quantity."
         )
+        if any(_is_equal(frame, quantity).any() for quantity in quantities_in(frame) if quantity.change in frame):
+            notes.append(EQUAL)
     elif (frame["reducer"] != "none").any():
         notes.append("No comparison with k-means on all features: that needs reducer=none and at least 2 repetitions.")
     return _shown(groups, " ".join([*notes, *time_notes(frame)]), bold)
@@ -112,6 +118,12 @@ def _differences(frame: pd.DataFrame) -> dict[str, list[str]]:
         F.change: [_with_ends(change, low, high, f"+{F.form}") for change, low, high in changes],
         _TO_SHOW: ["" if np.isnan(n) else f"{n:.0f}" for n in frame[f"{TO_SHOW}{F.title}"]],
     }
+
+
+def _is_equal(frame: pd.DataFrame, quantity: Quantity) -> "pd.Series[bool]":
+    """Return which rows differ by the same amount in all repetitions."""
+    low, high = frame[f"low {quantity.change}"], frame[f"high {quantity.change}"]
+    return (low == high) & (low != (1.0 if quantity.ratio else 0.0))
 
 
 def _missing(quantity: Quantity, n: int) -> str:
@@ -168,9 +180,14 @@ def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Tab
 def _comparison_notes(comparison: FolderComparison) -> list[str]:
     paired = int(comparison.table["paired"].sum()) if len(comparison.table) else 0
     alone = len(comparison.table) - paired
-    notes = ["Δ is B − A and × is B ÷ A, with 95 % intervals; ↑ ↓ differ at 5 %, Holm-adjusted."]
+    notes = [
+        "Δ is the mean of B − A and × the geometric mean of B ÷ A, with 95 % intervals; ↑ ↓ differ at 5 %, "
+        "Holm-adjusted."
+    ]
     if paired:
-        notes.append(f"{counted(paired, 'line')} paired: same data, same starts.")
+        notes.append(
+            f"{counted(paired, 'line')} paired: same data, same starts; Δ and × are of the repetitions in both."
+        )
     if alone:
         notes.append(
             f"{counted(alone, 'line')} not paired because starts differ (seed, repetitions, start or n_init): Welch's "

@@ -5,6 +5,7 @@ methods start a repetition from the same centres, so they are compared in pairs;
 counts once. Trials of different experiments are never pooled.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,9 +16,11 @@ from kmdr.analysis.comparison import Quantity, Sample, Trials, matched, trials_o
 from kmdr.analysis.rows import SETTING_COLUMNS, code_notes, mixed_settings, ok_rows, settings_of
 from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import above, median_above
+from kmdr.base.errors import UserError
 from kmdr.figures.panels import methods_of, quantity_label
 from kmdr.figures.style import Method
 from kmdr.metrics import metrics
+from kmdr.reducers import make_allowed
 from kmdr.results.typed_rows import to_text
 
 # By name, what is divided by its value for k-means on all features in the same repetition.
@@ -52,7 +55,7 @@ class Experiment:
     trials : mapping of (reducer, params) to mapping of int to Trials
         By r.
     flat : set of (reducer, params)
-        Methods that do not depend on r: they ran at a single r where others of their study ran at several.
+        Methods that do not depend on r, and ran at a single one where others of their study ran at several.
     stand_in, notes : str
         The stand-in for the data, and sentences on rows of several code versions.
     """
@@ -177,6 +180,14 @@ def _with_relative(trials: Mapping[Method, Mapping[int, Trials]]) -> dict[Method
     }
 
 
+def depends_on_r(name: str, params: str) -> bool:
+    """Return True unless the reducer gives one number of dimensions whatever r is asked for."""
+    try:
+        return "." in name or make_allowed(name, json.loads(params or "{}")).fixed_r(1, 1) is None
+    except (UserError, ValueError, TypeError, RecursionError):  # of a plugin that is not installed, or not kmdr's text
+        return True
+
+
 def _flat_methods(rows: pd.DataFrame) -> set[Method]:
     """Return the methods that do not depend on r; failed trials count, for they show at which r it was planned."""
     counts = rows.groupby(["study", "reducer", "params"])["r"].nunique()
@@ -185,5 +196,6 @@ def _flat_methods(rows: pd.DataFrame) -> set[Method]:
     return {
         (str(name), str(params))
         for study, name, params in counts.index
-        if name == "none" or (has_grid[study] and not is_curve[name, params])
+        if name == "none"
+        or (has_grid[study] and not is_curve[name, params] and not depends_on_r(str(name), str(params)))
     }

@@ -151,7 +151,10 @@ def report_of(
         judge([part for part in made if isinstance(part, Verdict)], diagnoses),
         register,
         contents.environments,
-        {str(k): int(v) for k, v in results.columns(["code_version"])["code_version"].value_counts().items()},
+        {
+            str(k): int(v)
+            for k, v in results.columns(["code_version"], every=True)["code_version"].value_counts().items()
+        },
         [*contents.notes, *code_notes(rows), *environment_notes(timed)],
         [*_studies(results, configs), *_studies(results, others, every_setting=True)],
         results.missing,

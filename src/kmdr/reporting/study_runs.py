@@ -19,6 +19,7 @@ from kmdr.figures.canvas import FORMATS
 from kmdr.figures.comparison import DIFFERENCES, MIXED, UNTIMED, counts_of, method_names, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.tables import Table, table_files
+from kmdr.reporting.answers import depends_on_r
 from kmdr.results.commands import command_of
 from kmdr.results.typed_rows import to_text
 
@@ -119,14 +120,25 @@ def _table(lines: pd.DataFrame, names: Mapping[str, tuple[str, str]]) -> Table:
 
 
 def _ranks(lines: pd.DataFrame) -> Table | None:
-    """Return the mean rank of each method by each quantity; None if fewer than two datasets have the same methods."""
-    labelled = lines.assign(method=method_names(lines))
+    """Return the mean rank of each method by each quantity; None if fewer than two datasets have the same methods.
+
+    On each dataset, means are over the r at which all methods that depend on r have values.
+    """
+    varies = [
+        depends_on_r(str(name), str(params)) for name, params in zip(lines["reducer"], lines["params"], strict=True)
+    ]
+    labelled = lines.assign(method=method_names(lines), varies=varies)[lines["versions"] <= 1]
     columns: dict[str, pd.Series[float]] = {}
     problems = 0
     for quantity in quantities_in(lines):
         if quantity.less is None:
             continue
-        values = labelled.groupby(["dataset", "method"])[quantity.title].mean().unstack("method").dropna()
+        known = labelled.dropna(subset=quantity.title)
+        curves = known[known["varies"]].groupby("dataset")["method"]
+        at_r = known[known["varies"]].groupby(["dataset", "r"])["method"]
+        shared = at_r.transform("nunique") == curves.transform("nunique")
+        known = known[shared.reindex(known.index, fill_value=True)]
+        values = known.groupby(["dataset", "method"])[quantity.title].mean().unstack("method").dropna()
         ranks = mean_ranks(values, ascending=quantity.less)
         if len(values) > 1 and len(ranks):
             problems = max(problems, len(values))
@@ -139,8 +151,8 @@ def _ranks(lines: pd.DataFrame) -> Table | None:
     first = frame.columns[1]
     note = (
         f"Mean rank over the {problems} datasets (in each of their settings) on which all of these methods ran; rank 1 "
-        "is the best mean over r. ± is the distance to the upper end of the 95 % interval over datasets, "
-        f"which fewer than {FEWEST_PROBLEMS} datasets do not have."
+        "is the best mean over the r that all of them have. ± is the distance to the upper end of the 95 % interval "
+        f"over datasets, which fewer than {FEWEST_PROBLEMS} datasets do not have."
     )
     return Table(frame.sort_values(first, ignore_index=True), dict.fromkeys(columns, ".2f"), note)
 

@@ -5,7 +5,8 @@ A file has one SHA-256. Its place depends on the format:
 * Task files and labels: the last line, ``# sha256 …``. CSV readers skip it as a comment, and `numpy.load` ignores it.
 * JSON objects, each a file or a line of ``runs.jsonl``: the last entry, ``"sha256"``, because JSON has no comments.
 * ``rows.csv`` and facts: a note, which is a file of its own, because other programs read these tables as they are. It
-  also has a hash of what the table was made from, so it tells whether the table is current.
+  also has a hash of what the table was made from, so it tells whether the table is current, and for ``rows.csv`` the
+  SHA-256 of the ``rows.csv.xz`` whose rows are among its own, if there was one.
 
 Other files need none: the rows name configurations and environments by a hash of their content, and ``rows.csv.xz`` has
 the SHA-256 of the xz format. Files without a checksum, as older versions wrote them, are accepted.
@@ -104,15 +105,19 @@ def without_json_checksum(text: str | bytes) -> dict[str, Any]:
 
 
 class Note(NamedTuple):
-    """The hash of what a table was made from, and the table's SHA-256. Both are empty without a valid note."""
+    """The hash of what a table was made from, its SHA-256, and that of the compressed table whose rows it includes.
+
+    All are empty without a valid note, the last one also if there was no compressed table.
+    """
 
     made_from: str = ""
     sha256: str = ""
+    included: str = ""
 
 
-def note_content(made_from: str, content: bytes) -> bytes:
-    """Return the note of a table with some content; ``made_from`` is a hash of 12 digits."""
-    return f"{made_from} {sha256_hex(content)}\n".encode()
+def note_content(made_from: str, content: bytes, included: str = "") -> bytes:
+    """Return the note of a table with some content; see `write_table`."""
+    return f"{made_from} {sha256_hex(content)} {included}".strip().encode() + b"\n"
 
 
 def _note_path(root: Path, path: Path | str) -> str:
@@ -128,8 +133,8 @@ def read_note(root: Path, path: Path | str) -> Note:
     name, content = _note_path(root, path), None
     with suppress(DamagedError):
         content = read_file(root, name) if name else None
-    match = re.fullmatch(rb"([0-9a-f]{12}) ([0-9a-f]{64})\n", content or b"")
-    return Note(match[1].decode(), match[2].decode()) if match else Note()
+    match = re.fullmatch(r"([0-9a-f]{12}) ([0-9a-f]{64})(?: ([0-9a-f]{64}))?\n", (content or b"").decode("latin-1"))
+    return Note(*match.groups(default="")) if match else Note()
 
 
 def check_note(file: BufferedReader, note: Note, root: Path, path: Path | str) -> None:
@@ -143,7 +148,7 @@ def check_note(file: BufferedReader, note: Note, root: Path, path: Path | str) -
 
 def is_current(root: Path, path: Path | str, made_from: str) -> bool:
     """Return True if a table matches its note and was made from this; raise `DamagedError` if it cannot be read."""
-    return read_note(root, path) == (made_from, _file_sha256(root, path, MOST_BYTES))
+    return read_note(root, path)[:2] == (made_from, _file_sha256(root, path, MOST_BYTES))
 
 
 def _file_sha256(root: Path, path: Path | str, most: int) -> str:
@@ -173,10 +178,11 @@ def write_checked(root: Path, path: Path | str, content: bytes | Mapping[str, An
     write_file(root, path, checked_content(content), mode)
 
 
-def write_table(root: Path, path: Path | str, content: bytes, made_from: str = UNKNOWN) -> None:
+def write_table(root: Path, path: Path | str, content: bytes, made_from: str = UNKNOWN, included: str = "") -> None:
     """Write a table with a note, unless its content is the same.
 
-    ``made_from`` is a hash of 12 digits; by default the table is not current for any.
+    ``made_from`` is a hash of 12 digits; by default the table is not current for any. ``included`` is the SHA-256 of
+    the compressed table whose rows it includes.
     """
     note = _note_path(root, path)
     before, sha256 = "", sha256_hex(content)
@@ -185,5 +191,5 @@ def write_table(root: Path, path: Path | str, content: bytes, made_from: str = U
     if before != sha256:
         remove_file(root, note)  # a killed process must not leave a note that contradicts the table
         write_file(root, path, content)
-    if read_note(root, path) != (made_from, sha256):
-        write_file(root, note, note_content(made_from, content))
+    if read_note(root, path) != (made_from, sha256, included):
+        write_file(root, note, note_content(made_from, content, included))

@@ -37,7 +37,7 @@ from kmdr.results.outdated import is_stale
 from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS, LOCAL, LOG, MERGED, TABLE, labels_file, place, task_files
 from kmdr.results.reader import read_rows, read_task
 from kmdr.results.schema import COLUMNS, Row
-from kmdr.results.table import all_rows, content_or_nothing, merged_rows, write_compressed
+from kmdr.results.table import all_rows, compressed_digest, content_or_nothing, merged_rows, write_compressed
 from kmdr.results.text_rows import TextRow, csv_content
 from kmdr.results.untrusted_text import PATH_COLUMNS
 
@@ -277,6 +277,7 @@ class Store:
             if not files:
                 return self._without_tasks()
             state = self._state(files)  # before reading, so that a later change is noticed
+            included = compressed_digest(self.folder)
             if read_note(self.folder, TABLE).made_from == state:
                 with suppress(DamagedError):
                     return read_rows(table)
@@ -290,7 +291,7 @@ class Store:
             if len(damaged) > _MAX_REPORTED:
                 tell(f"kmdr: {len(damaged) - _MAX_REPORTED} more are damaged; 'kmdr check {self.folder}' lists them")
             made_from = UNKNOWN if damaged else state  # damaged files are reported each time
-            write_table(self.folder, TABLE, csv_content(rows, table), made_from)
+            write_table(self.folder, TABLE, csv_content(rows, table), made_from, included)
         return rows
 
     @contextmanager

@@ -43,16 +43,24 @@ _BLOCK = 1 << 22
 
 
 def rows_file(folder: Path) -> Path:
-    """Return the path of a folder's table: ``rows.csv`` or ``rows.csv.xz``, the newer if there are both.
+    """Return the path of a folder's table: ``rows.csv`` or ``rows.csv.xz``.
 
-    Committed results have the compressed one; a run on top of them writes the other. If there is neither, it is the
-    path of ``rows.csv``.
+    Committed results have the compressed one; a run on top of them writes the other, whose note then states that it
+    includes the rows of the first. Without such a note, it is the newer of both; the times of a copied folder are those
+    of the copying. If there is neither, it is the path of ``rows.csv``.
     """
     plain, compressed = folder / TABLE, folder / COMPRESSED_TABLE
     status, compressed_status = file_status(folder, plain), file_status(folder, compressed)
-    if compressed_status and not (status and status.st_mtime_ns >= compressed_status.st_mtime_ns):
-        return compressed
-    return plain
+    if not compressed_status or (status and status.st_mtime_ns >= compressed_status.st_mtime_ns):
+        return plain
+    included = read_note(folder, TABLE).included if status else ""
+    return plain if included and included == compressed_digest(folder) else compressed
+
+
+def compressed_digest(folder: Path) -> str:
+    """Return the SHA-256 of the file ``rows.csv.xz``; empty if there is none."""
+    content = content_or_nothing(folder, COMPRESSED_TABLE)
+    return sha256_hex(content) if content else ""
 
 
 def has_rows(folder: Path) -> bool:

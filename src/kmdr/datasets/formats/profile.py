@@ -14,8 +14,9 @@ from pandas.util import hash_array, hash_pandas_object
 
 from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.preprocessing import column_names, first_few, is_numeric, setting
+from kmdr.datasets.references import is_noise
 from kmdr.datasets.streamed import Streamed
-from kmdr.datasets.validation import blocks, canonical
+from kmdr.datasets.validation import blocks, canonical, label_text
 from kmdr.linalg.matrix import BLOCK, CACHED, is_out_of_core, read_only
 
 # Names of columns that identify points instead of describing them.
@@ -54,14 +55,19 @@ class Profile:
     like_classes: list[str] = field(default_factory=list)  # whole numbers that by their name may be unnamed classes
     # The classes of each labeling, with their number of points, the largest first.
     labelings: list[list[tuple[str, int]]] = field(default_factory=list)
+    noise: list[int] = field(default_factory=list)  # number of points of noise in each labeling
 
 
-def profile(content: Content) -> Profile:
-    """Return the profile of a file's content. Mapped files are read block by block."""
+def profile(content: Content, noise: str = "") -> Profile:
+    """Return the profile of a file's content, with the label of noise. Mapped files are read block by block."""
     A, names = content.A, column_names(content)
     n, d = A.shape if A.ndim == 2 else (*A.shape, 0, 0)[:2]
     labelings = [] if content.labels is None else [content.labels, *(labels for labels, _ in content.further)]
-    seen = Profile(n, d, _held(A), names, labelings=[*map(_counted, labelings)])
+    seen = Profile(n, d, _held(A), names)
+    for labels in labelings:
+        marked = is_noise(labels, noise)
+        seen.labelings.append(_counted(np.ravel(np.asarray(labels))[~marked]))
+        seen.noise.append(int(marked.sum()))
     numeric = np.ones(d, bool)
     texts: NDArray[Any] = np.zeros(1, np.uint64)
     if isinstance(A, pd.DataFrame):
@@ -91,8 +97,8 @@ def profile(content: Content) -> Profile:
 def lines(seen: Profile) -> Iterator[tuple[str, str]]:
     """Yield the description of a matrix as pairs of a topic and a text."""
     yield "points", f"{seen.n} x {seen.d}, {seen.held}"
-    for counted in seen.labelings:
-        yield "labels", _classes_in_words(counted)
+    for classes, noise in zip(seen.labelings, seen.noise, strict=True):
+        yield "labels", _classes_in_words(classes, noise)
     if any(name != str(j) for j, name in enumerate(seen.names)):
         yield "columns", first_few(seen.names)
     yield from remarks(seen)
@@ -100,11 +106,12 @@ def lines(seen: Profile) -> Iterator[tuple[str, str]]:
         yield "scale", "standard deviations of the columns from {:.3g} to {:.3g}".format(*seen.deviations)
 
 
-def _classes_in_words(classes: Sequence[tuple[str, int]]) -> str:
-    """Return the number of classes, and the sizes of the largest."""
+def _classes_in_words(classes: Sequence[tuple[str, int]], noise: int) -> str:
+    """Return the number of classes, the sizes of the largest, and the number of points of noise."""
     shown = [f"{name} {count}" for name, count in classes[:_MOST_CLASSES]]
     more = len(classes) - len(shown)
-    return f"{len(classes)} classes: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+    text = f"{len(classes)} classes: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+    return f"{text}, and {noise} of noise" if noise else text
 
 
 def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
@@ -176,12 +183,10 @@ def _held(A: Any) -> str:
     return str(A.dtype)
 
 
-def _counted(labels: Any) -> list[tuple[str, int]]:
-    values = np.ravel(np.asarray(labels))
+def _counted(values: NDArray[Any]) -> list[tuple[str, int]]:
     values = values[~pd.isna(values)]
     if values.dtype == object:
-        values = np.array([value if isinstance(value, str) else np.squeeze(value) for value in values], dtype=object)
-        counted = sorted(Counter(map(str, values)).items())
+        counted = sorted(Counter(map(label_text, values)).items())
     else:
         classes, counts = np.unique(values, return_counts=True)
         shown = [str(value).removesuffix(".0") for value in classes]
@@ -315,7 +320,8 @@ def summary(content: Content, seen: Profile, settings: Mapping[str, Any], made: 
     """
     places = [content.labelled, *(where for _, where in content.further)]
     labels = [
-        f"{where} has {_classes_in_words(counted)}" for where, counted in zip(places, seen.labelings, strict=False)
+        f"{where} has {_classes_in_words(classes, noise)}"
+        for where, classes, noise in zip(places, seen.labelings, seen.noise, strict=False)
     ]
     odd = [f"{about}: {what}" for about, what in remarks(seen)]
     if settings.get("scale", "none") == "none" and settings.get("rows", "raw") == "raw" and (hint := scale_hint(seen)):
