@@ -13,7 +13,7 @@ from kmdr.base.paths import CHECKOUT
 from kmdr.claims.verdicts import Basis, Judgement
 from kmdr.config.studies import studies
 from kmdr.figures.style import KNOWN
-from kmdr.reporting.answers import QUANTITIES, contenders, experiments_of
+from kmdr.reporting.answers import QUANTITIES, at_shared_r, contenders, experiments_of
 from kmdr.reporting.causes import (
     CAUSES,
     HARDWARE,
@@ -185,6 +185,34 @@ def test_every_method_has_a_mark_of_its_own_shape_and_size():
         numbers = [float(text) for text in style["path"].replace("M", " ").replace("L", " ").replace("C", " ")
                    .replace("Q", " ").replace("Z", " ").split()]  # fmt: skip
         assert 0.2 <= max(map(abs, numbers)) <= 1
+
+
+def test_ranks_over_datasets_compare_methods_at_the_r_that_they_share():
+    """The leverage scores are worse at an r at which the Gaussian projection did not run; the mean of all features counts at any r."""
+    rows = pd.concat(
+        make_rows("s", dataset, name, r, objective=value)
+        for dataset in ("usps", "digits")
+        for name, r, value in [("leverage", 5, 9.0), ("leverage", 10, 1.0), ("gaussian", 10, 2.0), ("none", 64, 3.0)]
+    )
+    ranks = explored(rows, [])["overviews"][""]["objective"]["ranks"]
+    assert [line["label"] for line in ranks] == ["leverage", "gaussian", "none"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("AB"), st.sampled_from("abcd"), st.sampled_from([2, 3, 5])), unique=True, min_size=1
+    )
+)
+def test_shared_r_are_those_of_all_methods_of_a_dataset(cells):
+    values = pd.DataFrame(cells, columns=["dataset", "method", "r"]).assign(varies=lambda table: table["method"] != "d")
+    kept = at_shared_r(values)
+    expected = [
+        (dataset, method, r)
+        for dataset, method, r in cells
+        if method == "d"
+        or all((dataset, other, r) in cells for data, other, _ in cells if data == dataset and other != "d")
+    ]
+    assert list(kept[["dataset", "method", "r"]].itertuples(index=False, name=None)) == expected
 
 
 def assert_looks_differ(content):

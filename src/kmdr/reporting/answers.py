@@ -188,6 +188,20 @@ def depends_on_r(name: str, params: str) -> bool:
         return True
 
 
+def at_shared_r(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the values that means over r may be compared by: at the r of a dataset that all of its methods have.
+
+    Parameters
+    ----------
+    values : DataFrame
+        Columns ``dataset method r varies``. Methods that do not vary with r are kept as they are.
+    """
+    curves = values[values["varies"]]
+    at_r, on_dataset = curves.groupby(["dataset", "r"])["method"], curves.groupby("dataset")["method"]
+    shared = at_r.transform("nunique") == on_dataset.transform("nunique")
+    return values[shared.reindex(values.index, fill_value=True)]
+
+
 def _flat_methods(rows: pd.DataFrame) -> set[Method]:
     """Return the methods that do not depend on r; failed trials count, for they show at which r it was planned."""
     counts = rows.groupby(["study", "reducer", "params"])["r"].nunique()

@@ -18,7 +18,7 @@ from kmdr.analysis.ranks import mean_ranks, profiles
 from kmdr.analysis.rows import SETTING_COLUMNS, differing_settings, settings_text, statistic, summary
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import Method, Style, label_styles, method_styles, reducer_styles
-from kmdr.reporting.answers import QUANTITIES, Experiment, all_quantities, contenders, experiments_of
+from kmdr.reporting.answers import QUANTITIES, Experiment, all_quantities, at_shared_r, contenders, experiments_of
 
 # The quantities by which methods are ranked at each r; F itself only where all features were not run.
 RANKED = ("relative_objective", "accuracy", "nmi", "ari", "total_seconds")
@@ -88,7 +88,7 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
         methods = list(zip(table["reducer"], table["params"], strict=True))
         by_method = method_styles(methods)
         reducers |= {style.label: reducer for (reducer, _), style in by_method.items()}
-        overviews[paper] = _overview(table.assign(label=[by_method[method].label for method in methods]), quantities)
+        overviews[paper] = _overview(table.assign(method=[by_method[method].label for method in methods]), quantities)
     return {
         "quantities": {
             name: {"label": q.title, "form": q.form, "least": q.less, "statistic": statistic(name)}
@@ -177,31 +177,33 @@ def _describe_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 def _cells(
     experiment: Experiment, view: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, pd.DataFrame]:
-    """Return quantity, reducer, params and mean at each r, of the methods that each paper's unchanged studies ran."""
+    """Return the means at each r of the methods that each paper's unchanged studies ran."""
     by_paper: dict[str, set[Method]] = {}
     for study, methods in experiment.studies.items():
         if not _is_changed(study, known):
             by_paper.setdefault(str(known.get(study, {}).get("paper") or ""), set()).update(methods)
     ordered = list(method_styles(experiment.trials))
     cells = [
-        (name, *ordered[line["method"]], centre)
+        (name, *ordered[line["method"]], ordered[line["method"]] not in experiment.flat, r, centre)
         for name, lines in view["lines"].items()
         for line in lines
-        for centre in line["centre"]
+        for r, centre in zip(line["r"], line["centre"], strict=True)
     ]
-    table = pd.DataFrame(cells, columns=["quantity", "reducer", "params", "centre"])
+    table = pd.DataFrame(cells, columns=["quantity", "reducer", "params", "varies", "r", "centre"])
     method = pd.MultiIndex.from_frame(table[["reducer", "params"]])
     return {paper: table[method.isin(list(methods))] for paper, methods in by_paper.items()}
 
 
 def _overview(table: pd.DataFrame, quantities: Mapping[str, Quantity]) -> dict[str, Any]:
-    """Return ranks and profiles for each quantity; problems are datasets, with means over r."""
+    """Return ranks and profiles for each quantity; problems are datasets, with means over the r of all methods."""
     of_quantities = {}
     for quantity, part in table.groupby("quantity"):
         least = bool(quantities[str(quantity)].less)
-        wide = part.groupby(["dataset", "label"])["centre"].mean().unstack("label")
-        # Methods that ran on at least half of the datasets, compared on the datasets that they share.
-        common = wide.loc[:, wide.notna().mean() >= 0.5]
+        on_datasets = part.groupby("method")["dataset"].nunique() / part["dataset"].nunique()
+        # Methods that ran on at least half of the datasets, compared on the datasets and at the r that they share.
+        usual = on_datasets.index[on_datasets >= 0.5]
+        values = at_shared_r(part[part["method"].isin(usual)].reset_index(drop=True))
+        common = values.groupby(["dataset", "method"])["centre"].mean().unstack("method")
         ranks, profile = mean_ranks(common, least), profiles(common, least)
         if ranks.empty:
             continue
@@ -215,7 +217,7 @@ def _overview(table: pd.DataFrame, quantities: Mapping[str, Quantity]) -> dict[s
                 for name, of_method in profile.groupby("method", sort=False)
             ],
             "problems": list(map(str, common.dropna().index)),
-            "omitted": [str(name) for name in wide if name not in common],
+            "omitted": [str(name) for name in on_datasets.index if name not in usual],
         }
     return of_quantities
 

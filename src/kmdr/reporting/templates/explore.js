@@ -103,11 +103,11 @@
         const kind = about?.statistic === "median" ? "Medians of the trials that were timed serially, with distribution-free 95 % intervals from six timings on." : "Means of all repetitions, with 95 % intervals.";
         return [`${kind} `, ...noteOf(view), "Studies: ", ...view.studies.flatMap((study, i) => [...(i ? [", "] : []), made("code", {}, study)]), "."];
       }
-      if (!selected) return "Too few datasets have the same methods.";
+      if (!selected) return "Too few datasets have the same methods at the same r.";
       const kind = fields.view.value === "profiles" ? " Shares have Wilson's 95 % intervals over datasets."
         : " Mean ranks have 95 % intervals over datasets, of six datasets or more.";
       const omitted = selected.omitted.length ? ` Omitted, because run on fewer than half of them: ${selected.omitted.join(", ")}.` : "";
-      return `Over ${plural(selected.problems.length, "dataset")}: ${selected.problems.join("; ")}. The value of a method on a dataset is its mean over r.${kind}${omitted}`;
+      return `Over ${plural(selected.problems.length, "dataset")}: ${selected.problems.join("; ")}. The value of a method on a dataset is its mean over the r that all of them have.${kind}${omitted}`;
     };
 
     const draw = (data, restored) => {
