@@ -188,7 +188,7 @@ def test_every_method_has_a_mark_of_its_own_shape_and_size():
 
 
 def test_ranks_over_datasets_compare_methods_at_the_r_that_they_share():
-    """The leverage scores are worse at an r at which the Gaussian projection did not run; the mean of all features counts at any r."""
+    """Leverage scores are worse at an r at which the Gaussian projection did not run; all features count at any r."""
     rows = pd.concat(
         make_rows("s", dataset, name, r, objective=value)
         for dataset in ("usps", "digits")
