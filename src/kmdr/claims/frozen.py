@@ -5,6 +5,7 @@ the studies with their repetitions, and a hash of the code of the tests. The rep
 its papers, and whether the declarations still equal them. ``python -m kmdr.claims.frozen`` writes the files.
 """
 
+import argparse
 import hashlib
 import inspect
 import json
@@ -95,5 +96,6 @@ def frozen_note(shown: Sequence[Paper]) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # answers --help instead of writing
     for of_papers in built_in():
         file_of(of_papers).write_text(text_of(declarations(of_papers)), "utf-8")

@@ -1,5 +1,6 @@
 """Write the tables in ``datasets/README.md``: ``python -m kmdr.datasets.readme``."""
 
+import argparse
 import json
 
 from kmdr.base import paths
@@ -44,5 +45,6 @@ def renewed(text: str) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # answers --help instead of writing
     readme = paths.REGISTRY.with_name("README.md")
     readme.write_text(renewed(readme.read_text("utf-8")), "utf-8")

@@ -5,6 +5,7 @@ question, the first findings of the atlas, and one row per paper with the counts
 finding that the report does not state is an error, because the results no longer support its words.
 """
 
+import argparse
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -122,5 +123,6 @@ def renewed(readme: str, folder: Path = _REFERENCE) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # answers --help instead of writing
     for page in PAGES:
         page.write_text(renewed(page.read_text("utf-8")), "utf-8")

@@ -1,5 +1,7 @@
 """The data dictionary of ``rows.csv``: ``python -m kmdr.results.dictionary`` writes the page ``results/README.md``."""
 
+import argparse
+
 from kmdr.base.paths import CHECKOUT
 from kmdr.results.schema import COLUMNS, NUMBERS, VALUES, WHOLE_NUMBERS
 
@@ -37,4 +39,5 @@ def text() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # answers --help instead of writing
     README.write_text(text(), "utf-8")
