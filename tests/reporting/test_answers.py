@@ -13,7 +13,7 @@ from kmdr.base.paths import CHECKOUT
 from kmdr.claims.verdicts import Basis, Judgement
 from kmdr.config.studies import studies
 from kmdr.figures.style import KNOWN
-from kmdr.reporting.answers import QUANTITIES, at_shared_r, contenders, experiments_of
+from kmdr.reporting.answers import QUANTITIES, contenders, experiments_of, restrict_to_shared_r
 from kmdr.reporting.causes import (
     CAUSES,
     HARDWARE,
@@ -205,7 +205,7 @@ def test_ranks_over_datasets_compare_methods_at_the_r_that_they_share():
 )
 def test_shared_r_are_those_of_all_methods_of_a_dataset(cells):
     values = pd.DataFrame(cells, columns=["dataset", "method", "r"]).assign(varies=lambda table: table["method"] != "d")
-    kept = at_shared_r(values)
+    kept = restrict_to_shared_r(values)
     expected = [
         (dataset, method, r)
         for dataset, method, r in cells

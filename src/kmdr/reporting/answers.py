@@ -188,7 +188,7 @@ def depends_on_r(name: str, params: str) -> bool:
         return True
 
 
-def at_shared_r(values: pd.DataFrame) -> pd.DataFrame:
+def restrict_to_shared_r(values: pd.DataFrame) -> pd.DataFrame:
     """Return the values that means over r may be compared by: at the r of a dataset that all of its methods have.
 
     Parameters

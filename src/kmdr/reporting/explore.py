@@ -18,7 +18,14 @@ from kmdr.analysis.ranks import mean_ranks, profiles
 from kmdr.analysis.rows import SETTING_COLUMNS, differing_settings, settings_text, statistic, summary
 from kmdr.figures.panels import dataset_label
 from kmdr.figures.style import Method, Style, label_styles, method_styles, reducer_styles
-from kmdr.reporting.answers import QUANTITIES, Experiment, all_quantities, at_shared_r, contenders, experiments_of
+from kmdr.reporting.answers import (
+    QUANTITIES,
+    Experiment,
+    all_quantities,
+    contenders,
+    experiments_of,
+    restrict_to_shared_r,
+)
 
 # The quantities by which methods are ranked at each r; F itself only where all features were not run.
 RANKED = ("relative_objective", "accuracy", "nmi", "ari", "total_seconds")
@@ -202,7 +209,7 @@ def _overview(table: pd.DataFrame, quantities: Mapping[str, Quantity]) -> dict[s
         on_datasets = part.groupby("method")["dataset"].nunique() / part["dataset"].nunique()
         # Methods that ran on at least half of the datasets, compared on the datasets and at the r that they share.
         usual = on_datasets.index[on_datasets >= 0.5]
-        values = at_shared_r(part[part["method"].isin(usual)].reset_index(drop=True))
+        values = restrict_to_shared_r(part[part["method"].isin(usual)].reset_index(drop=True))
         common = values.groupby(["dataset", "method"])["centre"].mean().unstack("method")
         ranks, profile = mean_ranks(common, least), profiles(common, least)
         if ranks.empty:

@@ -19,7 +19,7 @@ from kmdr.figures.canvas import FORMATS
 from kmdr.figures.comparison import DIFFERENCES, MIXED, UNTIMED, counts_of, method_names, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
 from kmdr.figures.tables import Table, table_files
-from kmdr.reporting.answers import at_shared_r, depends_on_r
+from kmdr.reporting.answers import depends_on_r, restrict_to_shared_r
 from kmdr.results.commands import command_of
 from kmdr.results.typed_rows import to_text
 
@@ -133,7 +133,7 @@ def _ranks(lines: pd.DataFrame) -> Table | None:
     for quantity in quantities_in(lines):
         if quantity.less is None:
             continue
-        known = at_shared_r(labelled.dropna(subset=quantity.title))
+        known = restrict_to_shared_r(labelled.dropna(subset=quantity.title))
         values = known.groupby(["dataset", "method"])[quantity.title].mean().unstack("method").dropna()
         ranks = mean_ranks(values, ascending=quantity.less)
         if len(values) > 1 and len(ranks):

@@ -146,9 +146,9 @@ def missing_of(folder: Path) -> dict[str, str]:
     return {name: without_folders(reason) for name, reason in for_display(read_json(folder, MISSING)).items()}
 
 
-def unite_missing(datasets: Collection[str], known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """Return the reason for each dataset that was unavailable, without those that are available now."""
-    return {name: without_folders(why) for name, why in {**new, **known}.items() if name not in datasets}
+def unite_missing(available: Collection[str], reasons: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """Return why datasets are missing, without those that are available now; of two reasons the first counts."""
+    return {name: without_folders(why) for name, why in {**others, **reasons}.items() if name not in available}
 
 
 def asked_of(folder: Path) -> dict[str, list[str]]:

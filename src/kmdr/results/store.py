@@ -277,10 +277,10 @@ class Store:
             if not files:
                 return self._without_tasks()
             state = self._state(files)  # before reading, so that a later change is noticed
-            included = compressed_digest(self.folder)
             if read_note(self.folder, TABLE).made_from == state:
                 with suppress(DamagedError):
                     return read_rows(table)
+            included = compressed_digest(self.folder)
             damaged: list[str] = []
             rows = merged_rows(self.folder, damaged.append, files)
             for sentence in damaged[:_MAX_REPORTED]:
