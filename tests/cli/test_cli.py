@@ -469,7 +469,7 @@ def test_refresh_makes_the_rows_of_other_code_again_and_no_others(monkeypatch, c
         ("study: [1\n", "cannot be read (while parsing a flow sequence"),
         ("study: {datasets: [synth], reducers: [none]}\n", "is not a valid study; it needs repeats"),
         ("repeats: 2\nstudy: {datasets: [synth]}\n", "is not a valid study; it needs repeats"),
-        ("just text\n", "is not a valid study; it needs repeats"),
+        ("just text\n", "has no settings but 'just text'; write NAME: VALUE"),
         ("- text\n", "has no settings but ['text']; write NAME: VALUE"),
     ],
 )
