@@ -12,6 +12,7 @@ multiples of a calibration, fixed work of the same rounds, and where the committ
 that both tables have.
 """
 
+import argparse
 import gc
 import importlib.util
 import io
@@ -667,14 +668,17 @@ def draw(table: pd.DataFrame) -> Path:
 
 def main() -> None:
     """Measure what is named, or everything; print a table, write the CSV and the figure."""
-    names = sys.argv[1:] or list(KERNELS)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=", ".join(KERNELS))
+    chosen = parser.parse_args().kernels
+    names = chosen or list(KERNELS)
     if unknown := set(names) - set(KERNELS):
         sys.exit(f"bench: no kernel is named {', '.join(sorted(unknown))}; valid: {', '.join(KERNELS)}")
     OUT.mkdir(parents=True, exist_ok=True)
     print(f"code {code_version()}, {environment()['cpu']}, medians of up to {ROUNDS} rounds", flush=True)
     warnings.simplefilter("ignore")  # scikit-learn's, that r is larger than d
     table = pd.DataFrame()
-    if sys.argv[1:] and (OUT / "bench.csv").exists():
+    if chosen and (OUT / "bench.csv").exists():
         table = pd.read_csv(OUT / "bench.csv")
         table = table[~table.kernel.isin(names)]
     for kernel in names:

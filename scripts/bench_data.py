@@ -5,6 +5,7 @@
 seconds and the peak memory of parsing them, of preparing the dataset, and of opening it a second time.
 """
 
+import argparse
 import bz2
 import json
 import math
@@ -99,7 +100,7 @@ def child(what: str, paths: list[str]) -> None:
     print(json.dumps(result))
 
 
-def main(n: int = 534_135) -> None:
+def main(n: int) -> None:
     """Write the files, and measure."""
     with tempfile.TemporaryDirectory(prefix="kmdr-bench-") as folder:
         start = time.perf_counter()
@@ -122,4 +123,6 @@ def main(n: int = 534_135) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("n", nargs="?", type=int, default=534_135)
+    main(parser.parse_args().n)

@@ -1,5 +1,6 @@
 """Remove folders of results, unless a run works in one of them: ``clean.py results/runs results/quick``."""
 
+import argparse
 import fcntl
 import shutil
 import sys
@@ -9,8 +10,11 @@ from pathlib import Path
 
 def main() -> int:
     """Remove all, unless one is in use; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path)
+    folders = parser.parse_args().folders
     with ExitStack() as locks:
-        for folder in map(Path, sys.argv[1:]):
+        for folder in folders:
             if (folder / ".lock").is_file():
                 lock = locks.enter_context((folder / ".lock").open("r+"))
                 try:
@@ -21,7 +25,7 @@ def main() -> int:
                         file=sys.stderr,
                     )
                     return 1
-        for folder in map(Path, sys.argv[1:]):
+        for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
     return 0
 

@@ -5,9 +5,9 @@ and once in parallel with another process that repeats the same trial. It prints
 ratio of the two times, for each step. This is the evidence for using only times with ``concurrency`` 1.
 """
 
+import argparse
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -83,7 +83,9 @@ def measured(dataset: str, reducer: str, rounds: int) -> Iterator[dict[str, floa
 
 def main() -> None:
     """Print the ratios."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rounds", nargs="?", type=int, default=9)
+    rounds = parser.parse_args().rounds
     rows: list[dict[str, float | str]] = []
     with pinned(1):
         for dataset in DATASETS:

@@ -3,9 +3,9 @@
 The build of the documentation calls `write_pages`; the pages are not committed.
 """
 
+import argparse
 import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -282,4 +282,6 @@ def write_pages(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_pages(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    write_pages(parser.parse_args().folder)

@@ -1,5 +1,7 @@
 """Draw the README's figure from the committed rows."""
 
+import argparse
+
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -42,4 +44,5 @@ def draw(rows: pd.DataFrame) -> Figure:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # answers --help instead of drawing
     draw(rows_of(_REFERENCE)).savefig(_REFERENCE / "figures" / "readme.png", dpi=130, metadata={"Software": None})

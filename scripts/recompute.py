@@ -10,6 +10,7 @@ universes, intervals of shares) and the verdicts in each universe, which need ev
 Numbers are equal within 1e-9 of their size or, for p-values, of their logarithm.
 """
 
+import argparse
 import json
 import lzma
 import re
@@ -2089,7 +2090,9 @@ def check_tables(folder: Folder, count: Count) -> None:
 
 def main() -> int:
     """Check a folder."""
-    folder = Folder(Path(sys.argv[1] if len(sys.argv) > 1 else "results/reference"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default="results/reference")
+    folder = Folder(parser.parse_args().folder)
     count = Count()
     check_components(folder, count)
     check_other_code(folder, count)

@@ -9,6 +9,7 @@ It prints how many numbers of each file are equal or different, and exits with 1
 numbers are equal within 1e-6 of their size, or of 1 for differences and losses.
 """
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -227,7 +228,9 @@ def check_rankings(folder: Path, effects: pd.DataFrame, count: Count) -> None:
 
 def main() -> int:
     """Check a folder."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "results/reference/atlas")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default="results/reference/atlas")
+    folder = parser.parse_args().folder
     count = Count()
     effects = recomputed_effects(named_rows(folder))
     check_effects(folder, effects, count)

@@ -16,6 +16,7 @@ Cells of data that are not available are skipped and counted. It prints a line p
 scikit-learn's F, and exits with 1 if a score or more than one in twenty of the methods disagrees.
 """
 
+import argparse
 import json
 import random
 import sys
@@ -176,9 +177,12 @@ def check_scores(row: Mapping[str, str], labels: Labels, again: Mapping[str, Any
 
 def main() -> int:
     """Check random cells of a folder."""
-    arguments = sys.argv[1:]
-    folder = Path(arguments[0] if arguments else "results/reference/atlas")
-    count, seed = (int(arguments[i]) if len(arguments) > i else default for i, default in ((1, 60), (2, 0)))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default="results/reference/atlas")
+    parser.add_argument("cells", nargs="?", type=int, default=60)
+    parser.add_argument("seed", nargs="?", type=int, default=0)
+    arguments = parser.parse_args()
+    folder, count, seed = arguments.folder, arguments.cells, arguments.seed
     every = rows_in(folder)
     computable = [row for row in every if is_computable(row)]
     rows = sampled(computable, count // 2, seed)

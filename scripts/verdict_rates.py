@@ -9,7 +9,7 @@ papers. A second table has the rates of the grades of claims with side statement
 claims gets a wrong one: above the true one, or not supported though its central statements are true.
 """
 
-import sys
+import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -219,7 +219,9 @@ def grade_rates(runs: int) -> pd.DataFrame:
 
 def main() -> None:
     """Print the rates."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="?", type=int, default=1000)
+    runs = parser.parse_args().runs
 
     def rate(procedure: Procedure, truth: float, verdict: str) -> float:
         rng = generator(0, procedure.name, verdict)

@@ -1,4 +1,4 @@
-"""Modules that write files of the repository when they are run."""
+"""Modules and scripts that write or remove files when they are run answer ``--help`` instead."""
 
 import re
 import subprocess
@@ -25,3 +25,20 @@ def test_help_writes_nothing(module, tmp_path):
     )
     assert (done.returncode, done.stdout[:6]) == (0, "usage:"), done.stderr
     assert {path: path.stat().st_mtime_ns for path in watched} == before
+
+
+@pytest.mark.parametrize("script", sorted((CHECKOUT / "scripts").glob("*.py")), ids=lambda script: script.name)
+def test_a_script_reads_its_command_line_with_argparse(script):
+    """``clean.py --help`` removed a folder of this name, ``docs_pages.py --help`` made one, others drew or crashed."""
+    text = script.read_text("utf-8")
+    if '__name__ == "__main__"' in text:
+        assert "argparse.ArgumentParser(" in text
+        assert "sys.argv[" not in text
+
+
+def test_the_removal_of_folders_explains_itself(tmp_path):
+    (tmp_path / "--help").mkdir()
+    clean = [sys.executable, CHECKOUT / "scripts" / "clean.py", "--help"]
+    done = subprocess.run(clean, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage:")
+    assert (tmp_path / "--help").is_dir()
