@@ -324,12 +324,12 @@ def _even(values: Sequence[float]) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Return whether Python reads a text as a number."""
+    """Return whether Python reads a text as a number, which may not have underscores between digits."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text
 
 
 def parquet(path: Path, limit: float, options: FileOptions) -> Content:
