@@ -307,6 +307,14 @@ def message_of(work):
     return ""
 
 
+def test_labels_of_pandas_may_be_missing():
+    labels = pd.array([0, 1, None] * 4, dtype="Int64")
+    result = kmdr.compare(POINTS, "none", labels=labels, noise=np.nan, r_grid=[2], repeats=1, progress=False)
+    assert result.rows["k"].tolist() == [2]
+    with pytest.raises(ArgumentError, match="labels of A are missing at row 2, counted from 0; fill it"):
+        kmdr.compare(POINTS, "none", labels=labels, r_grid=[2])
+
+
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(list(VALID)), value=st.one_of(SCALARS, CONTAINERS))
 @example(name="n_init", value=pd.DataFrame(POINTS))

@@ -134,7 +134,7 @@ def _array(name: str, value: Any) -> Any:
     """Return what numpy makes of a value; sparse matrices and DataFrames unchanged."""
     if value is None or scipy.sparse.issparse(value) or isinstance(value, pd.DataFrame):
         return value
-    if np.ma.is_masked(value):  # asarray would return the values below the mask
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):  # asarray shows masked values
         raise UserError(f"{name} has masked entries, which count as missing; fill them, e.g. by {name}.filled(0)")
     try:
         return np.asarray(value)
@@ -258,8 +258,9 @@ def compare(
         ``random_state``, which each trial sets. ``"none"`` is k-means on all features, which the others are compared
         with.
     labels : (n,) array, (n, m) array, DataFrame or list of m arrays, optional
-        True classes, numbers or texts; without them only the objective F is available. Of several reference labelings,
-        P, NMI and ARI are the best, and ``rows["metrics"]`` has those against each.
+        True classes, numbers or texts; without them only the objective F is available. In an array of objects, numbers
+        are compared with texts as they are printed, so that 1, 1.0 and ``"1"`` are one class. Of several reference
+        labelings, P, NMI and ARI are the best, and ``rows["metrics"]`` has those against each.
     noise : scalar, optional
         The label of points that do not count in P, NMI, ARI and the number of classes; NaN marks points without a
         label.

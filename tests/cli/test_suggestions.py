@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CONF
+from kmdr.base.text import override, path_override
 from kmdr.cli.commands import main
 from kmdr.config.overrides import as_override, check_names
 from kmdr.config.suggestions import check_words, file_settings, setting_names, unknown_dataset, unknown_reducer
@@ -75,7 +76,7 @@ def test_the_settings_of_a_file_are_accepted_as_they_are_written(name):
     assert words[0] == "dataset=file"
 
 
-# Characters that mean something to Hydra in a path, so that a path with one is quoted by the user.
+# Characters with a meaning to Hydra at the beginning of a path, which is then quoted by the user.
 SYNTAX = set("[{$\"'\\,")
 PLAIN = [*sorted({chr(code) for code in range(32, 127)} - SYNTAX), "é", "日"]
 
@@ -92,9 +93,40 @@ def test_a_path_is_taken_as_it_is_written(name, value):
     for character in PLAIN:
         for path in (f"{character}/b.csv", f"a{character}b", f"b{character * 2}"):
             assert parse(as_override(f"{name}={path}")).value() == path
+    for character in SYNTAX - set("\\,"):
+        for path in (f"a{character}b.csv", f"a {character}b{character}"):
+            assert parse(as_override(f"{name}={path}")).value() == path
 
 
-@pytest.mark.parametrize("text", ["dataset.path=null", "dataset.path=[a.csv,b.csv]", "out=a,b", 'out="a b"', "seed=1"])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(alphabet="aé1 $\\{}\"'[],:=\n\t%~", max_size=8))
+@example("C:\\data\\new")
+@example("${oc.env:HOME}")
+def test_a_text_in_a_printed_command_is_read_back(text):
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from omegaconf import OmegaConf
+
+    def read(words):
+        value = OverridesParser.create().parse_override(words).value()
+        return OmegaConf.to_container(OmegaConf.create({"x": value}), resolve=True)["x"]
+
+    assert read(f"x={override(text)}") == text
+    assert read(as_override(f"out={path_override(text)}")) == text
+    assert read(f"x={override([text, {'a': text}])}") == [text, {"a": text}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dataset.path=null",
+        "dataset.path=[a.csv,b.csv]",
+        "out=a,b",
+        'out="a b"',
+        "seed=1",
+        "out=a,'b c'",
+        "out=a/${seed}",
+    ],
+)
 def test_other_settings_are_unchanged(text):
     assert as_override(text) == text
 

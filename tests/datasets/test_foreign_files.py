@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import struct
 import tarfile
@@ -191,11 +192,71 @@ def test_arff_is_separated_as_weka_separates_it(tmp_path, separator, end):
     assert np.array_equal(B, np.vstack([A, [A[:, 0].mean(), 1, 2]]))
 
 
+def cells_of_weka(line):
+    """Return the cells of a line by the rules of Java's StreamTokenizer, as Weka's ArffLoader sets it up."""
+    cells, at = [], 0
+    while at < len(line) and line[at] != "%":
+        start = at
+        if line[at] <= " " or line[at] == ",":
+            at += 1
+        elif line[at] in "'\"":
+            text = ""
+            while line[at := at + 1] != line[start]:
+                at += line[at] == "\\"
+                text += {"t": "\t", "n": "\n"}.get(line[at], line[at]) if line[at - 1] == "\\" else line[at]
+            cells.append(text)
+            at += 1
+        else:
+            while at < len(line) and line[at] > " " and line[at] not in ",%'\"{}":
+                at += 1
+            cells.append(None if line[start:at] == "?" else line[start:at])
+    return cells
+
+
+def quoted_as_by_weka(text, mark):
+    special = {"\\": "\\\\", "'": "\\'", '"': '\\"', "\t": "\\t", "\n": "\\n", "%": "\\%"}
+    return mark + "".join(special.get(c, c) for c in text) + mark
+
+
+words = st.text(alphabet="ab ,%'\"\\?{}\t\né", min_size=1, max_size=4)
+classes = st.lists(words, min_size=2, max_size=4, unique=True)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), values=classes, marks=st.lists(st.sampled_from("'\""), min_size=1))
+def test_arff_is_read_by_the_rules_of_weka(tmp_path, data, values, marks):
+    mark = itertools.cycle(marks)
+    spaces, ends = (
+        st.sampled_from([",", " ,", ", ", "\t", "  "]),
+        st.sampled_from(["", " ", ",", " % a, 'comment", "%", "\r"]),
+    )
+    numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-9, 9).map(float))
+    rows = data.draw(st.lists(st.tuples(numbers, st.sampled_from(values), numbers), min_size=1, max_size=5))
+    lines = ["@relation 'a % b'% c", f"@attribute 'a {{' real {data.draw(ends)}"]
+    lines.append(
+        f"@attribute class {{{', '.join(quoted_as_by_weka(v, next(mark)) for v in values)}}} {{2}} % a {{comment"
+    )
+    lines += ["% a comment", "@attribute b numeric", "@data"]
+    body = []
+    for a, value, b in rows:
+        row = ["?" if a is None else repr(a), quoted_as_by_weka(value, next(mark)), "?" if b is None else repr(b)]
+        body += [data.draw(spaces).join(row) + data.draw(ends), data.draw(st.sampled_from(["", "  ", "% 1,2", "\t"]))]
+    parsed = [cells_of_weka(line) for line in body if cells_of_weka(line)]
+    assert [
+        (x and float(x), value, y and float(y)) for x, value, y in parsed
+    ] == rows  # the oracle reads what is written
+    (tmp_path / "a.arff").write_bytes("\n".join(lines + body).encode())
+    content = readers.look(readers.FileOptions([tmp_path / "a.arff"]))
+    assert [*content.A] == ["a {", "b"]
+    assert np.array_equal(content.A.to_numpy(), np.array([(a, b) for a, _, b in rows], float), equal_nan=True)
+    assert list(content.labels) == [value for _, value, _ in rows]
+
+
 def test_arff_quotes_nominal_columns_and_missing_values(tmp_path):
     (tmp_path / "a.arff").write_text(
         "@relation r\n@attribute 'it\\'s' {'a b', \"c,d\"}\n@attribute n {0, 1}\n@attribute t string\n"
-        "@attribute class {yes,\n no}\n@data\n'a b', 1, 'x, y', yes % no comment\n".replace(" % no comment", "")
-        + "\"c,d\",?,z,no\n% a comment\n\n'a b',0,z,yes"
+        "@attribute class {yes,\n no}\n@data\n'a b', 1, 'x, y', yes % a comment\n"
+        "\"c,d\",?,z,no\n% a comment\n\n'a b',0,z,yes"
     )
     content = readers.look(readers.FileOptions([tmp_path / "a.arff"]))
     assert list(content.A.columns) == ["it's", "n", "t"]
@@ -216,6 +277,26 @@ def test_arff_quotes_nominal_columns_and_missing_values(tmp_path):
         ("a.arff", "@attribute a real\n@data\n1,2", "2 cells, but there are 1 attributes"),
         ("a.arff", "@attribute a real\n@data\nx", "real but holds 'x'"),
         ("a.arff", "@attribute a real\n@data\n{7 1}", "not of the form"),
+        ("a.arff", "@attribute a real\n@data\n1_0", "real but holds '1_0'"),
+        ("a.arff", "@attribute a real\n@data\n{0 1_0}", "line 3 of a.arff holds '1_0' in the column 'a'"),
+        ("a.arff", "@attribute a real\n@data\n1,{2}", "line 3 of a.arff ends with the weight .2. of a point"),
+        ("a.arff", "@attribute a real\n@data\n{0 1}, {.5}", "line 3 of a.arff ends with the weight {.5}"),
+        (
+            "a.arff",
+            "@attribute b relational\n@attribute a real\n@end b\n@data\n'1'",
+            "column 'b' of a.arff is relational",
+        ),
+        ("a.arff", "@attribute a real\n@attribute class {x,y}\n@data\n1,z", "holds 'z', which its @attribute does not"),
+        (
+            "a.arff",
+            "@attribute a real\n@attribute class {x,y}\n@data\n{1 z}",
+            "holds 'z', which its @attribute does not",
+        ),
+        (
+            "a.arff",
+            "@attribute a real\n@attribute d date yyyyMMdd\n@data\n1,20010101\n2,20020101",
+            "'d' .* not numeric",
+        ),
         ("a.jsonl", "[1, 2]\n[1]", "several lengths"),
         ("a.jsonl", "3", "one JSON object or array per row"),
         ("a.jsonl", "[[1]]", "themselves arrays"),

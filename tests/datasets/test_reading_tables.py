@@ -4,12 +4,16 @@ import csv
 import io
 import math
 import string
+import warnings
+from functools import partial
 
 import h5py
 import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+import scipy.io
+import scipy.sparse as sp
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -340,6 +344,27 @@ def test_integers_that_are_rounded_are_named():
     assert not formats.look(FileOptions(write("b.csv", "x,n\n1,1e300\n2,5\n"))).warnings
     np.save("a.npy", np.array([[BIG + 1, 2], [3, 4]]))
     assert "a.npy has integers of 2^53 or more" in formats.look(FileOptions("a.npy")).warnings[0]
+    A = sp.csr_array([[BIG + 1, 0], [3, 4]])
+    sp.save_npz("a.npz", A)
+    scipy.io.mmwrite("a.mtx", A)
+    for name in ("a.npz", "a.mtx"):
+        assert f"{name} has integers of 2^53 or more" in "".join(formats.look(FileOptions(name)).warnings)
+
+
+def of_format(kind, rows):
+    return sp.csr_array(rows).asformat(kind)
+
+
+@pytest.mark.parametrize("make", [
+    np.array, np.uint64, pd.DataFrame, lambda rows: pd.DataFrame(rows, dtype="Int64"),
+    *(partial(of_format, kind) for kind in ("csr", "csc", "coo", "bsr", "lil", "dok", "dia")),
+])  # fmt: skip
+def test_integers_in_memory_that_are_rounded_are_named(make):
+    with pytest.warns(UserWarning, match=r"has integers of 2\^53 or more, which are rounded"):
+        datasets.from_arrays(make([[BIG + 1, 0, 7], [3, 4, 7]]), k=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        datasets.from_arrays(make([[BIG - 1, 0, 7], [3, 4, 7]]), k=2)
 
 
 def test_a_comma_that_may_separate_thousands_is_asked_for():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from kmdr.cli.jobs import run_jobs
+from kmdr.harness import jobs
 from kmdr.harness.jobs import _plan_file, compose
 from kmdr.harness.plan import Limits, Plan
 
@@ -28,7 +29,7 @@ def job(study, repeats):
 
 def planned(known, study, repeats, *, late=0, **limits):
     plan = Plan([], {}, {study: repeats}, {study: []})
-    return _plan_file(known, plan, [job(study, 8)], Limits(**limits), late)
+    return _plan_file(known, plan, [job(study, 8)], Limits(**limits), {study: late})
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,43 @@ def test_a_full_run_of_other_studies_does_not_hide_that_the_first_was_short(shor
     alone = planned(first, "a", 8)
     assert alone["full"]
     assert alone == planned({}, "a", 8)
+
+
+@pytest.mark.parametrize(
+    "short", [{"repeats": 2, "budget": 60.0}, {"repeats": 8, "grid": 3}, {"repeats": 8, "late": 5}]
+)
+def test_a_plan_is_full_once_each_study_ran_in_full(short):
+    plan = {}
+    for study in "aba":
+        plan = planned(plan, study, **short)
+    assert not plan["full"]
+    assert plan["tasks_not_begun"] == 2 * short.get("late", 0)
+    plan = planned(plan, "a", 8)
+    assert not plan["full"]
+    assert planned(plan, "b", 8) == planned(planned({}, "b", 8), "a", 8)
+
+
+@pytest.mark.parametrize(
+    "short", [{"repeats": 2, "budget": 60.0}, {"repeats": 8, "grid": 3}, {"repeats": 8, "late": 5}]
+)
+def test_a_plan_of_an_earlier_version_is_full_once_each_study_ran_in_full(short):
+    plan = planned(planned({}, "a", **short), "b", **short)
+    keys = ("repeats_full", "repeats_planned", "left_out")
+    plan["studies"] = {name: {key: study[key] for key in keys} for name, study in plan["studies"].items()}
+    plan = planned(plan, "b", 8)
+    assert not plan["full"]
+    assert planned(plan, "a", 8)["full"]
+
+
+def test_a_study_that_is_run_by_itself_no_longer_counts_as_short(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = (
+        "study=bmd09_table1", "repeats=2", "study.datasets=[digits]", "study.reducers=[none]", "r_grid=[2,3]",
+        "kmeans.n_init=1", "out=o",
+    )  # fmt: skip
+    jobs.run_jobs([compose(*study)], Limits(repeats=1, grid=1))
+    plan = json.loads((tmp_path / "o" / "plan.json").read_text())
+    assert plan["thinned_grid"]
+    run_jobs([compose(*study)])
+    plan = json.loads((tmp_path / "o" / "plan.json").read_text())
+    assert (plan["full"], plan["studies"]) == (True, {})

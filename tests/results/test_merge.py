@@ -251,7 +251,8 @@ def test_plans_and_what_is_missing_are_united(tmp_path):
                                             {"options": ["y"], "configs": {}}]})  # fmt: skip
     merge([a, b], tmp_path / "c")
     united = read_json(tmp_path / "c", "plan.json")
-    assert united["studies"]["s"] == {"repeats_full": 4, "repeats_planned": 4, "left_out": ["y"]}
+    limits = {"budget_seconds": 60, "thinned_grid": False, "tasks_not_begun": 1}
+    assert united["studies"]["s"] == {"repeats_full": 4, "repeats_planned": 4, "left_out": ["y"], **limits}
     assert united["budget_seconds"] == 60
     assert read_json(tmp_path / "c", "missing.json") == {"bio": "by hand"}
     assert [sorted(each["configs"]) for each in read_json(tmp_path / "c", "universes.json")["p"]] == [["1", "2"], []]

@@ -15,6 +15,7 @@ from kmdr.config.task import settings_of
 from kmdr.datasets import registry
 from kmdr.harness.experiment import Experiment
 from kmdr.results.commands import KMEANS_COLUMNS
+from kmdr.results.json_files import planned_studies
 from kmdr.results.typed_rows import to_text
 
 # Settings that do not belong to the protocol: where a custom file is, and how much of it may be read.
@@ -97,6 +98,8 @@ def _departure(
     settings: dict[str, None] = {}
     overrides: dict[str, None] = {}
     counts: list[tuple[int, int]] = []
+    planned = planned_studies(plan).get(study, {})
+    thinned = planned.get("thinned_grid", plan.get("thinned_grid"))
     for _, trials in rows.groupby(["config_hash", "options"], sort=False):
         row = trials.iloc[0].to_dict()
         experiment = _nearest(row, asked)
@@ -104,13 +107,12 @@ def _departure(
         for text, command in _differences(row, experiment, asked):
             settings[text], overrides[command] = None, None
         wanted = _sizes(row, experiment)
-        if not plan.get("thinned_grid") and (present := sorted(map(int, trials["r"].unique()))) != wanted:
+        if not thinned and (present := sorted(map(int, trials["r"].unique()))) != wanted:
             settings[f"r = {_listed(present)}, not {_listed(wanted)}"] = None
             overrides[f"r_grid={override(present)}"] = None
         if row["seed"] != experiment.seed:
             overrides[f"seed={row['seed']}"] = None
     repetitions, expected = min(counts, key=lambda pair: pair[0] / pair[1])
-    planned = plan.get("studies", {}).get(study, {})
     short = repetitions < min(expected, planned.get("repeats_planned", expected))
     absent = {} if planned.get("left_out") else _absent(rows, asked, missing)
     for group, names in absent.items():

@@ -200,7 +200,7 @@ def silence(stream: TextIO) -> None:
 
 def path_override(path: str) -> str:
     """Return the name of a file as written in a setting ``NAME=VALUE``: quoted if necessary."""
-    return path if re.fullmatch(r"[\w./~+-]+", path, re.ASCII) else json.dumps(path, ensure_ascii=False)
+    return path if re.fullmatch(r"[\w./~+-]+", path, re.ASCII) else quoted(path)
 
 
 def override(value: Any) -> str:
@@ -215,7 +215,27 @@ def override(value: Any) -> str:
         return "{" + ",".join(f"{name}:{override(inner)}" for name, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(override, value))}]"
-    if isinstance(value, str) and re.fullmatch(r"[^\W\d][\w./+-]*", value) and value.lower() not in _NO_WORDS:
+    if (
+        isinstance(value, str)
+        and re.fullmatch(r"[A-Za-z_][\w./+-]*", value, re.ASCII)
+        and value.lower() not in _NO_WORDS
+    ):
         return value
+    if isinstance(value, str):
+        return quoted(value)
     plain = value.item() if hasattr(value, "item") else value
     return json.dumps(plain, ensure_ascii=False)
+
+
+def quoted(text: str) -> str:
+    r"""Return a text in double quotes, as Hydra reads it.
+
+    There, a backslash is only special in front of a quote, of the end or of an interpolation.
+
+    Examples
+    --------
+    >>> print(quoted(r'C:\data\"x"'))
+    "C:\data\\\"x\""
+    """
+    text = re.sub(r'(\\*)("|\Z)', lambda match: match[1] * 2 + (match[2] and '\\"'), text)
+    return '"' + re.sub(r"(\\*)\$\{", lambda match: match[1] * 2 + "\\${", text) + '"'

@@ -10,6 +10,7 @@ import yaml
 from hydra._internal.utils import get_args_parser
 
 from kmdr.base.errors import UserError
+from kmdr.base.text import quoted
 from kmdr.config.suggestions import check_words, setting_names, unknown_setting
 
 # Settings whose names belong to another package, so no configuration file lists them.
@@ -23,15 +24,16 @@ def as_override(argument: str) -> str:
     """Return an argument as Hydra takes it: ``--refresh``, a separator, a path, or a setting of another package.
 
     Separators and paths are quoted, because Hydra would read a comma as a list and 1e3 as a number, and refuse ~ and é.
+    A path stays as it is if it begins with Hydra's syntax, or has a backslash, an interpolation, or more than one part.
     """
     if argument == "--refresh":
         return "refresh=true"
     if separator := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
         return f"{separator[1]}'{separator[2]}'"
-    path = re.fullmatch(r"((?:dataset\.(?:path|labels)|out)=)(?!null$)([^\[\"'{$\\]+)", argument)
-    several = path and re.fullmatch(r"[\w./~+-]*(,[\w./~+-]*)+", path[2], re.ASCII)
-    if path and not several and path[2].isprintable():
-        return f'{path[1]}"{path[2]}"'
+    path = re.fullmatch(r"((?:dataset\.(?:path|labels)|out)=)(?!null$)([^\[\"'{$\\][^\\]*)", argument)
+    several = path and ("," in path[2]) and re.search(r"[\[\"'{]|^[\w./~+,-]*$", path[2], re.ASCII)
+    if path and not several and "${" not in path[2] and path[2].isprintable():
+        return f"{path[1]}{quoted(path[2])}"
     return f"++{argument}" if argument.startswith(_FREE) else argument
 
 

@@ -14,6 +14,7 @@ from kmdr.datasets.file_options import label_of_noise
 from kmdr.datasets.formats import preprocessing
 from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.profile import identifier_warning, profile
+from kmdr.datasets.formats.tables import rounded
 from kmdr.datasets.references import ReferencedDataset, classes_of_labelings, split_labelings
 
 
@@ -38,11 +39,13 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
         A or the labels are not valid (`kmdr.datasets.validation.check`), or neither k nor labels are given.
     """
     features = None
+    A = A if scipy.sparse.issparse(A) or isinstance(A, pd.DataFrame) else np.asarray(A)
+    doubts = list(rounded(A, name))
     if isinstance(A, pd.DataFrame):
         A, features = preprocessing.numbers(
             name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it"
         )
-    A = kept_form(A if scipy.sparse.issparse(A) else np.asarray(A))
+    A = kept_form(A)
     labelings = [] if labels is None else _labelings(labels, A.shape[0])
     mark = "" if noise is None else label_of_noise(noise)
     if not isinstance(mark, str) or (mark and not labelings):
@@ -51,7 +54,9 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     classes, references = split_labelings(classes_of_labelings(named, mark))
     validation.check(A, classes)
     if warning := identifier_warning(profile(Content(A, classes, features)), "give A without it"):
-        warnings.warn(f"{name}: {warning}", stacklevel=3)
+        doubts.append(f"{name}: {warning}")
+    for warning in doubts:
+        warnings.warn(warning, stacklevel=3)
     if k is not None:
         k = whole_number("k", k, 1)
     elif classes is None:

@@ -4,7 +4,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -36,7 +37,7 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
-from kmdr.results.json_files import unite_missing
+from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_missing
 from kmdr.results.outdated import missing as unfinished
 from kmdr.results.outdated import mixed_code, outdated_code
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
@@ -198,8 +199,10 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
     )
 
 
-def _plan_file(known: Mapping[str, Any], plan: Plan, jobs: Sequence[Job], limits: Limits, late: int) -> dict[str, Any]:
-    """Return the content of ``plan.json``: repetitions asked for and planned, and ``late`` tasks not begun.
+def _plan_file(
+    known: Mapping[str, Any], plan: Plan, jobs: Sequence[Job], limits: Limits, late: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the content of ``plan.json``: repetitions asked for and planned, and the ``late`` tasks of each study.
 
     What is known of other studies, of an earlier run in this folder, stays.
     """
@@ -209,20 +212,20 @@ def _plan_file(known: Mapping[str, Any], plan: Plan, jobs: Sequence[Job], limits
             "repeats_full": repeats,
             "repeats_planned": plan.repeats.get(name, 0),
             "left_out": plan.left_out.get(name, []),
+            "budget_seconds": limits.budget,
+            "thinned_grid": limits.grid is not None,
+            "tasks_not_begun": late.get(name, 0),
         }
-        for name, repeats in sorted(full.items())
+        for name, repeats in full.items()
     }
-    others = {name: study for name, study in known.get("studies", {}).items() if name not in studies}
-    earlier = known if others else {}
-    cut = any(name in plan.repeats and plan.repeats[name] < repeats for name, repeats in full.items())
-    thinned = limits.grid is not None
-    return {
-        "budget_seconds": earlier.get("budget_seconds") if limits.budget is None else limits.budget,
-        "full": earlier.get("full", True) and not (cut or late or thinned or any(plan.left_out.values())),
-        "thinned_grid": thinned or earlier.get("thinned_grid", False),
-        "tasks_not_begun": late + earlier.get("tasks_not_begun", 0),
-        "studies": dict(sorted({**others, **studies}.items())),
-    }
+    return plan_of_studies({**planned_studies(known), **studies})
+
+
+def _without_plan(known: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the content of ``plan.json`` after some studies were run without limits, like in a folder without it."""
+    studies = planned_studies(known)
+    rest = {name: study for name, study in studies.items() if name not in names}
+    return dict(known) if len(rest) == len(studies) else plan_of_studies(rest)
 
 
 def _with_asked(
@@ -238,6 +241,11 @@ def _with_asked(
                 "configurations of it stay in the table; use another out folder to have both"
             )
     return dict(sorted({**known, **latest}.items()))
+
+
+def _as_done(rows: Iterable[TextRow]) -> Iterator[Mapping[str, str]]:
+    """Yield rows as finished ones: rows of failed trials count as rows."""
+    return ({**row, "status": "ok"} for row in rows)
 
 
 @dataclass(frozen=True)
@@ -333,7 +341,9 @@ def _plan(request: _Request, start: float, *, stated: bool) -> _Planned:
         for label in labels:
             tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
     if request.limits and stated:
-        store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, late=0))
+        store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, {}))
+    elif request.names and stated and read_json(store.folder, PLAN):
+        store.change(PLAN, lambda known: _without_plan(known, request.names))
     total = sum(plan.seconds[task] for task in plan.tasks) + (ALLOWANCE_SECONDS if request.limits else 0.0)
     _announce_heavy(plan, total, workers, request.limits)
     return _Planned(plan, left, known, total)
@@ -352,7 +362,8 @@ def _run(
             seconds = planned.plan.seconds
             rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
         if limits and stated and late:
-            store.change(PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, late))
+            behind = Counter(task.study for task in unfinished(tasks, _as_done(rows), request.refresh))
+            store.change(PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, behind))
         store.change(ASKED, lambda known: _with_asked(known, request.asked, request.names))
         made: list[Path] = []
         if draw and not request.part and (limits or request.names):
@@ -373,9 +384,9 @@ def _report(
         tell(f"kmdr: the budget was over before {late} tasks ended; the same command runs them")
     finished_rows = [row for row in rows if (row["study"], row["config_hash"]) in asked and row["status"] == "ok"]
     _tell_all([*mixed_code(finished_rows), *outdated_code(finished_rows)])
-    # Planned tasks whose rows are not in the table; rows of failed trials count as rows.
+    # Planned tasks whose rows are not in the table.
     left_out = {*map(trial_key, planned.left)} - {*map(trial_key, planned.plan.tasks)}
-    missing = unfinished(request.tasks, ({**row, "status": "ok"} for row in rows), request.refresh)
+    missing = unfinished(request.tasks, _as_done(rows), request.refresh)
     lost = sum(trial_key(task) not in left_out for task in missing) - late
     if lost > 0:
         tell(

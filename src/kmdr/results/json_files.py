@@ -151,6 +151,45 @@ def unite_missing(available: Collection[str], reasons: Mapping[str, str], others
     return {name: without_folders(why) for name, why in {**others, **reasons}.items() if name not in available}
 
 
+def _are_limits(value: Mapping[str, Any]) -> bool:
+    budget = value.get("budget_seconds") or 0
+    return isinstance(budget, int | float) and 0 <= budget < 1e12 and _is_count(value.get("tasks_not_begun", 0))
+
+
+def planned_studies(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the plan of each study with the limits of its own run.
+
+    Version 0.3 stored the limits once for all studies: they then count for each, and the tasks that were not begun for
+    the first.
+    """
+    studies: dict[str, dict[str, Any]] = {}
+    late = plan.get("tasks_not_begun", 0)
+    for name, study in sorted(plan.get("studies", {}).items()):
+        limits = {
+            "budget_seconds": plan.get("budget_seconds"),
+            "thinned_grid": bool(plan.get("thinned_grid")),
+            "tasks_not_begun": late,
+        }
+        studies[name] = {**limits, **study} if _are_limits(study) else {**study, **limits}
+        late = late if "tasks_not_begun" in study else 0
+    return studies
+
+
+def plan_of_studies(studies: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the content of ``plan.json``: the plan of each study, and what follows for the folder."""
+    budgets = [study["budget_seconds"] for study in studies.values() if study["budget_seconds"]]
+    thinned = any(study["thinned_grid"] for study in studies.values())
+    late = sum(study["tasks_not_begun"] for study in studies.values())
+    cut = any(study["left_out"] or 0 < study["repeats_planned"] < study["repeats_full"] for study in studies.values())
+    return {
+        "budget_seconds": max(budgets, default=None),
+        "full": not (cut or late or thinned),
+        "thinned_grid": thinned,
+        "tasks_not_begun": late,
+        "studies": dict(sorted(studies.items())),
+    }
+
+
 def asked_of(folder: Path) -> dict[str, list[str]]:
     """Return the configurations of the last run of each study (``asked.json``)."""
     return dict(for_display(read_json(folder, ASKED)))

@@ -24,7 +24,7 @@ from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import UNKNOWN, read_note, sha256_hex, write_table
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_contents, read_file, require_file, write_file
-from kmdr.results.json_files import read_json, unite_missing
+from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_missing
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
 from kmdr.results.paths import (
@@ -259,21 +259,20 @@ def _plan(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan of two folders: the most repetitions of each study, and the methods that both omitted."""
     if not known or not new:
         return {**known, **new}
-    plans = [plan.get("studies", {}) for plan in (known, new)]
+    plans = [planned_studies(plan) for plan in (known, new)]
     studies = {}
     for name in sorted({*plans[0], *plans[1]}):
         several = [plan[name] for plan in plans if name in plan]
         most = {key: max(study[key] for study in several) for key in ("repeats_full", "repeats_planned")}
         omitted = set.intersection(*(set(study["left_out"]) for study in several))
-        studies[name] = {**most, "left_out": sorted(omitted)}
-    budgets = [plan["budget_seconds"] for plan in (known, new) if plan.get("budget_seconds")]
-    return {
-        "budget_seconds": max(budgets) if budgets else None,
-        "full": bool(known.get("full") and new.get("full")),
-        "thinned_grid": bool(known.get("thinned_grid") or new.get("thinned_grid")),
-        "tasks_not_begun": max(plan.get("tasks_not_begun", 0) for plan in (known, new)),
-        "studies": studies,
-    }
+        studies[name] = {
+            **most,
+            "left_out": sorted(omitted),
+            "budget_seconds": max(filter(None, (study["budget_seconds"] for study in several)), default=None),
+            "thinned_grid": any(study["thinned_grid"] for study in several),
+            "tasks_not_begun": max(study["tasks_not_begun"] for study in several),
+        }
+    return plan_of_studies(studies)
 
 
 Unions = Mapping[str, Callable[[Any, Any], dict[str, Any]]]

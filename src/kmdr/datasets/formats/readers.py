@@ -120,6 +120,7 @@ def look(options: FileOptions) -> Content:
         content = read(first, limit, reading_options)
         others = {name: _further_labels(read, first, limit, reading_options, columns, name) for name in columns[1:]}
     if scipy.sparse.issparse(content.A):
+        content.warnings += tuple(tables.rounded(content.A, first.name))
         try:
             content.A = csr(content.A)  # compiled code relies on its parts
         except UserError as error:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
@@ -323,12 +324,12 @@ def _even(values: Sequence[float]) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Return whether Python reads a text as a number."""
+    """Return whether Python reads a text as a number, which may not have underscores between digits."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text
 
 
 def parquet(path: Path, limit: float, options: FileOptions) -> Content:
@@ -542,8 +543,9 @@ def table_content(path: Path, frame: pd.DataFrame, names: Sequence[str], form: s
 
 def doubts(content: Content, name: str) -> Iterable[str]:
     """Yield warnings about rounded integers, a second column of labels, and similar labels."""
+    if not scipy.sparse.issparse(content.A):  # whose integers are floats by now
+        yield from rounded(content.A, name)
     if isinstance(content.A, pd.DataFrame):
-        yield from _rounded(content.A)
         for column in content.A:
             first, renamed = str(column).removesuffix(".1"), str(column).endswith(".1")
             if renamed and content.labels is not None and content.labelled == f"column {first!r}":
@@ -551,16 +553,24 @@ def doubts(content: Content, name: str) -> Iterable[str]:
                     f"column {column!r} looks like a second column of labels, renamed by pandas, but is used as a "
                     f"feature; omit it: dataset.drop=[{column}]"
                 )
-    elif _beyond_float(content.A):
-        yield _rounded_warning(name)
     if content.labels is not None and (warning := _similar_labels(content.labels)):
         yield warning
 
 
-def _rounded(frame: pd.DataFrame) -> Iterable[str]:
-    """Yield a warning for each column of whole numbers that float64 does not hold exactly."""
-    for name, kind in frame.dtypes.items():
-        column = frame[name]
+def rounded(A: Any, name: str) -> Iterable[str]:
+    """Yield a warning if a matrix has integers that float64 does not hold exactly; of a table, one for each column."""
+    if isinstance(A, pd.DataFrame):
+        yield from _rounded_columns(A)
+        return
+    if scipy.sparse.issparse(A):
+        A = A.tocoo().data if A.format in ("dok", "lil") else A.data
+    if _beyond_float(A):
+        yield _rounded_warning(name)
+
+
+def _rounded_columns(frame: pd.DataFrame) -> Iterable[str]:
+    for j, (name, kind) in enumerate(frame.dtypes.items()):
+        column = frame.iloc[:, j]
         if getattr(kind, "kind", "") == "f" and column.hasnans:  # integers, if one is missing
             known = column.dropna()
             known = known.astype(np.float64)  # float16 does not hold 2^63
