@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+import tomllib
 from dataclasses import replace
 from functools import cache
 
@@ -11,6 +12,7 @@ from omegaconf import OmegaConf
 
 from kmdr import datasets
 from kmdr.base.errors import UserError
+from kmdr.claims import catalogue
 from kmdr.claims.catalogue import Finding, claims, item, items, papers
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
@@ -272,6 +274,21 @@ def test_no_trace_of_a_guest_is_left(monkeypatch, guest):
         ("paper.toml", TOML.replace("tables", "table"), "did you mean 'tables'"),
         ("paper.toml", TOML.replace("other =", "others ="), "has id, question, chosen, others"),
         ("paper.toml", TOML.replace("tables = [1]", "tables = [1, 2]"), "differ in own25_table2"),
+        (
+            "paper.toml",
+            TOML.replace("tables", "sections = [5.2]\n    tables"),
+            "paper.toml: sections = 5.2 is not text; correct it",
+        ),
+        (
+            "paper.toml",
+            TOML.replace("tables", "summary = {short = 3}\n    tables"),
+            "paper.toml: summary.short = 3 is not text",
+        ),
+        (
+            "paper.toml",
+            TOML.replace("tables", "summary = {findings = 'F'}\n    tables"),
+            "paper.toml: summary.findings = 'F' is not a list",
+        ),
         ("claims.py", "CLAIMS = ()", "differ in own25-1"),
     ],
 )
@@ -279,6 +296,31 @@ def test_a_mistake_in_a_paper_is_told_in_a_sentence(guest, name, content, messag
     (guest / name).write_text(textwrap.dedent(content))
     with pytest.raises(UserError, match=message):
         [*items(), *claims()]
+
+
+def other_values(value):
+    """Yield copies of a value of a TOML file in which one value, at any depth, is of another kind."""
+    yield from (other for other in ("x", True, 5, 1.5, ["x"], {"x": 1}) if type(other) is not type(value))
+    entries = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    for key, entry in entries:
+        for other in other_values(entry):
+            changed = value.copy()
+            changed[key] = other
+            yield changed
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_value_of_another_kind_in_a_paper_s_file_is_refused_in_a_sentence_or_taken(name, monkeypatch):
+    folder = next(paper.folder for paper in papers() if paper.name == name)
+    table = tomllib.loads((folder.folder / "paper.toml").read_text("utf-8"))
+    refused = 0
+    for changed in filter(lambda other: isinstance(other, dict) and "title" in other, other_values(table)):
+        monkeypatch.setattr(catalogue.tomllib, "loads", lambda text, changed=changed: changed)
+        try:
+            catalogue._read(folder)
+        except UserError as error:
+            refused += "paper.toml" in str(error)
+    assert refused > 100
 
 
 def test_folders_that_cannot_be_papers_are_refused(guest, tmp_path, monkeypatch):
