@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.claims import catalogue
-from kmdr.claims.catalogue import Finding, claims, item, items, papers
+from kmdr.claims.catalogue import Fact, Finding, claims, item, items, papers
+from kmdr.claims.facts import _compute
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import judge, uncorrected, verdict_on
@@ -296,6 +297,52 @@ def test_a_mistake_in_a_paper_is_told_in_a_sentence(guest, name, content, messag
     (guest / name).write_text(textwrap.dedent(content))
     with pytest.raises(UserError, match=message):
         [*items(), *claims()]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("own25_table1,synth,none,20,objective,abc,0.01,p. 1", "row 1 below the header: value = 'abc' is not a number"),
+        ("own25_table1,synth,none,x,objective,0.5,0.01,p. 1", "row 1 below the header: r = 'x' is not a number"),
+        (
+            "own25_table1,synth,none,20,objective,0.5,,p. 1",
+            "row 1 below the header: reading_error = '' is not a number",
+        ),
+        ("own25_table1,synth", "row 1 below the header: value = .* is not a number"),
+        ("own25_table1,synth,none,20,objective,0.5,0.01,p. 1,more", "row 1 below the header: r = 'objective' is not a number"),
+    ],
+)
+def test_a_reported_number_that_is_none_is_refused_with_its_place(guest, line, reason):
+    header = "id,dataset,method,r,quantity,value,reading_error,where"
+    (guest / "reported.csv").write_text(f"{header}\n{line}\n")
+    with pytest.raises(UserError, match=reason):
+        reported("own25")
+    (guest / "reported.csv").write_text(f"{header.removesuffix(',where')}\n")
+    with pytest.raises(UserError, match=r"reported\.csv lacks the columns where; add them"):
+        reported("own25")
+
+
+def fact_that(line):
+    def compute(datasets, results):
+        exec(line)
+        return eval(line) if line == "5" else None
+
+    compute.__module__ = "own25_facts"
+    return Fact("own25_fact", ("synth",), (), compute)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("1 / 0", "raised ZeroDivisionError: division by zero; correct it"),
+        ("raise SystemExit(0)", "raised SystemExit: 0; correct it"),
+        ("5", "its function returned 5, not a DataFrame; return one"),
+        ("None", "its function returned None, not a DataFrame; return one"),
+    ],
+)
+def test_a_fact_of_a_plugin_that_gives_no_table_is_not_computed_and_the_run_goes_on(line, reason):
+    with pytest.raises(UserError, match=reason):
+        _compute(fact_that(line), make_results([make_rows("own25_study", "synth", "none")]), [])
 
 
 def other_values(value):
