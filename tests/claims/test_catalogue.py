@@ -309,7 +309,10 @@ def test_a_mistake_in_a_paper_is_told_in_a_sentence(guest, name, content, messag
             "row 1 below the header: reading_error = '' is not a number",
         ),
         ("own25_table1,synth", "row 1 below the header: value = .* is not a number"),
-        ("own25_table1,synth,none,20,objective,0.5,0.01,p. 1,more", "row 1 below the header: r = 'objective' is not a number"),
+        (
+            "own25_table1,synth,none,20,objective,0.5,0.01,p. 1,more",
+            "row 1 below the header: r = 'objective' is not a number",
+        ),
     ],
 )
 def test_a_reported_number_that_is_none_is_refused_with_its_place(guest, line, reason):
