@@ -175,7 +175,7 @@ def definitions(tree):
 
 
 def test_what_no_row_reaches_of_the_computing_modules_is_known():
-    """Oracles that tests compare with, what lists or checks methods before a run, and names for type checkers."""
+    """Oracles that tests compare with, what lists, checks or guards methods, and names for type checkers."""
     reached = frozenset().union(*(reached for _, reached in rows().values()))
     others = set()
     for module in MUTATED:
@@ -185,10 +185,11 @@ def test_what_no_row_reaches_of_the_computing_modules_is_known():
                 others.add(f"{module}.{name}".removeprefix("kmdr."))
     assert others == {
         "clustering.engines._check_arguments", "clustering.engines.check", "clustering.engines.check_allowed",
-        "clustering.engines.cluster",
+        "clustering.engines.cluster", "clustering.engines.engine",
         "clustering.engines.entry_point", "clustering.engines.module_of", "clustering.engines.names",
         "clustering.engines.origin_of_engine", "clustering.engines.summary",
-        "metrics.registry.has_custom",
+        "metrics.registry.has_custom", "metrics.registry.metric",
+        "reducers.check_images", "reducers.images._image", "reducers.images.check_images",
         "metrics.references.known_metric", "metrics.references.refuse_taken_names", "metrics.references.score_against",
         "metrics.scores.check_matching", "metrics.scores.matching_modules", "metrics.scores.matchings",
         "metrics.scores.residual", "reducers.__getattr__", "reducers.base._documented", "reducers.base._entries",

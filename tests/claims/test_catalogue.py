@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+import tomllib
 from dataclasses import replace
 from functools import cache
 
@@ -11,7 +12,9 @@ from omegaconf import OmegaConf
 
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.claims.catalogue import Finding, claims, item, items, papers
+from kmdr.claims import catalogue
+from kmdr.claims.catalogue import Fact, Finding, claims, item, items, papers
+from kmdr.claims.facts import _compute
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import judge, uncorrected, verdict_on
@@ -272,6 +275,21 @@ def test_no_trace_of_a_guest_is_left(monkeypatch, guest):
         ("paper.toml", TOML.replace("tables", "table"), "did you mean 'tables'"),
         ("paper.toml", TOML.replace("other =", "others ="), "has id, question, chosen, others"),
         ("paper.toml", TOML.replace("tables = [1]", "tables = [1, 2]"), "differ in own25_table2"),
+        (
+            "paper.toml",
+            TOML.replace("tables", "sections = [5.2]\n    tables"),
+            "paper.toml: sections = 5.2 is not text; correct it",
+        ),
+        (
+            "paper.toml",
+            TOML.replace("tables", "summary = {short = 3}\n    tables"),
+            "paper.toml: summary.short = 3 is not text",
+        ),
+        (
+            "paper.toml",
+            TOML.replace("tables", "summary = {findings = 'F'}\n    tables"),
+            "paper.toml: summary.findings = 'F' is not a list",
+        ),
         ("claims.py", "CLAIMS = ()", "differ in own25-1"),
     ],
 )
@@ -279,6 +297,80 @@ def test_a_mistake_in_a_paper_is_told_in_a_sentence(guest, name, content, messag
     (guest / name).write_text(textwrap.dedent(content))
     with pytest.raises(UserError, match=message):
         [*items(), *claims()]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("own25_table1,synth,none,20,objective,abc,0.01,p. 1", "row 1 below the header: value = 'abc' is not a number"),
+        ("own25_table1,synth,none,x,objective,0.5,0.01,p. 1", "row 1 below the header: r = 'x' is not a number"),
+        (
+            "own25_table1,synth,none,20,objective,0.5,,p. 1",
+            "row 1 below the header: reading_error = '' is not a number",
+        ),
+        ("own25_table1,synth", "row 1 below the header: value = .* is not a number"),
+        (
+            "own25_table1,synth,none,20,objective,0.5,0.01,p. 1,more",
+            "row 1 below the header: r = 'objective' is not a number",
+        ),
+    ],
+)
+def test_a_reported_number_that_is_none_is_refused_with_its_place(guest, line, reason):
+    header = "id,dataset,method,r,quantity,value,reading_error,where"
+    (guest / "reported.csv").write_text(f"{header}\n{line}\n")
+    with pytest.raises(UserError, match=reason):
+        reported("own25")
+    (guest / "reported.csv").write_text(f"{header.removesuffix(',where')}\n")
+    with pytest.raises(UserError, match=r"reported\.csv lacks the columns where; add them"):
+        reported("own25")
+
+
+def fact_that(line):
+    def compute(datasets, results):
+        exec(line)
+        return eval(line) if line == "5" else None
+
+    compute.__module__ = "own25_facts"
+    return Fact("own25_fact", ("synth",), (), compute)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("1 / 0", "raised ZeroDivisionError: division by zero; correct it"),
+        ("raise SystemExit(0)", "raised SystemExit: 0; correct it"),
+        ("5", "its function returned 5, not a DataFrame; return one"),
+        ("None", "its function returned None, not a DataFrame; return one"),
+    ],
+)
+def test_a_fact_of_a_plugin_that_gives_no_table_is_not_computed_and_the_run_goes_on(line, reason):
+    with pytest.raises(UserError, match=reason):
+        _compute(fact_that(line), make_results([make_rows("own25_study", "synth", "none")]), [])
+
+
+def other_values(value):
+    """Yield copies of a value of a TOML file in which one value, at any depth, is of another kind."""
+    yield from (other for other in ("x", True, 5, 1.5, ["x"], {"x": 1}) if type(other) is not type(value))
+    entries = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    for key, entry in entries:
+        for other in other_values(entry):
+            changed = value.copy()
+            changed[key] = other
+            yield changed
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_value_of_another_kind_in_a_paper_s_file_is_refused_in_a_sentence_or_taken(name, monkeypatch):
+    folder = next(paper.folder for paper in papers() if paper.name == name)
+    table = tomllib.loads((folder.folder / "paper.toml").read_text("utf-8"))
+    refused = 0
+    for changed in filter(lambda other: isinstance(other, dict) and "title" in other, other_values(table)):
+        monkeypatch.setattr(catalogue.tomllib, "loads", lambda text, changed=changed: changed)
+        try:
+            catalogue._read(folder)
+        except UserError as error:
+            refused += "paper.toml" in str(error)
+    assert refused > 100
 
 
 def test_folders_that_cannot_be_papers_are_refused(guest, tmp_path, monkeypatch):

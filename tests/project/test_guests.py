@@ -2,12 +2,14 @@
 
 import csv
 import json
+import re
 import sys
 from textwrap import dedent
 
 import numpy as np
 import pytest
 
+import kmdr
 from kmdr import datasets, metrics, reducers
 from kmdr.analysis.results import Results
 from kmdr.analysis.rows import summarise
@@ -178,6 +180,129 @@ def test_what_no_row_may_have_makes_a_failed_row_that_every_reader_accepts(chang
     assert (row["status"], row["objective"]) == ("failed", "")
     assert reason in row["error"]
     assert not faults(tmp_path / "out")
+
+
+REDUCER = """
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from kmdr.reducers.base import Reducer, register
+
+@register("guest_odd")
+class Odd(Reducer):
+    def draw(self, A, r, rng, state):
+        return r
+
+    def apply(self, A, r):
+        C, n = A[:, :r].copy(), len(A)
+        return {image}
+"""
+
+
+@pytest.mark.parametrize(
+    ("image", "reason"),
+    [
+        ("A[:, : r + 1]", "returned an array of shape (60, 3), not 60 x 2"),
+        ("A[:, : r - 1]", "returned an array of shape (60, 1), not 60 x 2"),
+        ("A", "returned an array of shape (60, 12), not 60 x 2"),
+        ("C[1:]", "returned an array of shape (59, 2), not 60 x 2"),
+        ("C[:, 0]", "returned an array of shape (60,), not 60 x 2"),
+        ("C * 1j", "returned entries of type complex128"),
+        ("None", "returned entries of type object"),
+        ("np.ma.masked_less(C, 15)", "returned masked entries"),
+        (
+            "sp.csr_array((np.ones(n), np.full(n, 999), np.arange(n + 1)), shape=(n, r))",
+            "the CSR arrays of this matrix do not fit together",
+        ),
+    ],
+)
+def test_a_reducer_that_returns_no_matrix_of_r_columns_makes_a_failed_row(image, reason, guest, tmp_path):
+    (guest / "reducers/odd.py").write_text(REDUCER.format(image=image))
+    settings = ("dataset=guest_grid", "reducer=guest_odd", "repeats=1", "r_grid=[2]", "runner=sequential")
+    assert run_jobs([compose(*settings, f"out={tmp_path / 'out'}")]) == 1
+    (row,) = csv.DictReader((tmp_path / "out/rows.csv").open())
+    assert (row["status"], row["objective"]) == ("failed", "")
+    assert reason in row["error"]
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "C.astype(np.longdouble)", "C.astype('>f8')", "C.tolist()", "np.asfortranarray(C)",
+        "pd.DataFrame(C)", "np.ma.masked_array(C)", "sp.coo_array(C)", "sp.csc_matrix(C)",
+    ],
+)  # fmt: skip
+def test_other_forms_of_the_same_matrix_give_the_same_row(image, guest, tmp_path):
+    (guest / "reducers/odd.py").write_text(REDUCER.format(image=image))
+    (guest / "reducers/plain.py").write_text(REDUCER.format(image="C").replace("guest_odd", "guest_plain"))
+    odd, plain = (
+        run(tmp_path / name, f"reducer={name}", "repeats=1", "r_grid=[4]") for name in ("guest_odd", "guest_plain")
+    )
+    assert odd[0]["status"] == "ok"
+    assert float(odd[0]["objective"]) == pytest.approx(float(plain[0]["objective"]), rel=1e-12)
+
+
+WRITES = """
+from kmdr.metrics import metric
+
+@metric("aaa_writes", "writes", 0.0, 1.0, "higher")
+def writes(A, labels, truth):
+    {line}
+    return 0.5
+"""
+
+
+@pytest.mark.parametrize("line", ["labels[:] = 0", "truth[:] = 0", "A[:] = 0", "labels.sort()"])
+@pytest.mark.parametrize("settings", [["kmeans.n_init=2"], ["keep_labels=true"]])
+def test_a_metric_that_writes_into_what_it_scores_fails_and_changes_nothing(line, settings, guest, tmp_path):
+    (guest / "metrics/aaa.py").write_text(WRITES.format(line=line))
+    job = ["dataset=guest_grid", "reducer=guest_uniform", "r_grid=[2,4]", "repeats=1", "runner=sequential", *settings]
+    assert run_jobs([compose(*job, f"out={tmp_path / 'out'}")]) == 1
+    rows = list(csv.DictReader((tmp_path / "out/rows.csv").open()))
+    assert ["read-only" in row["error"] for row in rows] == [True, True]
+    A, labels = np.arange(8.0).reshape(4, 2), np.arange(4) % 2
+    with pytest.raises(ValueError, match="read-only"):
+        metrics.score(A, labels, labels)
+    assert labels.tolist() == [0, 1, 0, 1]
+    assert A.tolist() == np.arange(8.0).reshape(4, 2).tolist()
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**200])
+def test_a_reducer_that_writes_into_the_data_fails_and_changes_no_row_of_another_r(scale, guest):
+    (guest / "reducers/odd.py").write_text(REDUCER.format(image="np.subtract(A, A[0], out=A)[:, :r] if r == 2 else C"))
+    A = np.random.default_rng(0).standard_normal((60, 12)) * scale
+    both, last = (kmdr.compare(A, "guest_odd", k=3, r_grid=r_grid, repeats=1).rows for r_grid in ([2, 4], [4]))
+    assert both["status"].tolist() == ["failed", "ok"]
+    assert both["objective"].iloc[1] == last["objective"].iloc[0]
+
+
+def test_an_engine_that_writes_into_its_starts_changes_no_row_of_another_r(guest, tmp_path):
+    line = "total = int(starts.sum()); starts[:] = 0"
+    (guest / "engines/odd.py").write_text(ENGINE.format(clusters=3, n_iter="total", line=line))
+    job = ["kmeans.engine=guest_odd", "repeats=1"]
+    both = run(tmp_path / "both", *job, "r_grid=[2,4]")
+    (last,) = run(tmp_path / "last", *job, "r_grid=[4]")
+    assert both[1]["n_iter"] == last["n_iter"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("'<b>', 'label', 0, 1, 'higher'", "the name of a metric = '<b>' is not a name"),
+        ("3, 'label', 0, 1, 'higher'", "the name of a metric = 3 is not a name"),
+        ("'guest_m', 4, 0, 1, 'higher'", "metric guest_m: the label 4 is not text"),
+        ("'guest_m', 'label', 1, 0, 'higher'", "metric guest_m: 1 to 0 is not a range"),
+        ("'guest_m', 'label', '0', 1, 'higher'", "metric guest_m: '0' to 1 is not a range"),
+        ("'guest_m', 'label', 0, float('nan'), 'higher'", "metric guest_m: 0 to nan is not a range"),
+        ("'guest_m', 'label', 0, 1, 'up'", "metric guest_m: better = 'up' is not a direction"),
+    ],
+)
+def test_a_metric_without_a_valid_name_label_range_or_direction_is_refused(arguments, reason, guest):
+    (guest / "metrics/m.py").write_text(
+        f"from kmdr.metrics import metric\n@metric({arguments})\ndef m(A, labels, truth):\n    return 0.5\n"
+    )
+    with pytest.raises(UserError, match=re.escape(reason)):
+        metrics.metrics()
 
 
 def test_new_metrics_that_no_row_may_have_leave_the_rows_as_they_are(guest, tmp_path, monkeypatch):

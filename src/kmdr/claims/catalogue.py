@@ -25,6 +25,7 @@ from kmdr.base.files import StorageError
 from kmdr.base.identity import is_own
 from kmdr.base.plugins import PaperFolder, paper_folders
 from kmdr.base.text import printable
+from kmdr.claims.paper_file import check_kinds
 from kmdr.claims.summary import Summary, read_summary
 from kmdr.config.studies import on_request
 from kmdr.datasets import Dataset
@@ -378,6 +379,7 @@ def _read(folder: PaperFolder) -> Paper:
         raise UserError(f"{file} lacks {', '.join(missing)}; add it")
     for key in table.keys() - {*_PAPER_NEEDS, *_PAPER_MAY}:
         raise unknown(f"key in {file}", key, (*_PAPER_NEEDS, *_PAPER_MAY))
+    check_kinds(file, table)
     for point in table.get("open", ()):
         if point.keys() != _POINT_NEEDS:
             raise UserError(

@@ -7,8 +7,11 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
-from kmdr.base.identity import code_hash
+from kmdr.base.errors import UserError, raised_by, shown
+from kmdr.base.files import StorageError
+from kmdr.base.identity import code_hash, is_own
 from kmdr.base.plugins import PaperFolder, origin_of
+from kmdr.base.signals import is_interrupt
 from kmdr.claims.catalogue import Claim, Fact, Item, Paper, claims, items, papers
 from kmdr.config.task import current_code
 from kmdr.datasets import Dataset
@@ -62,7 +65,18 @@ def _code(paper: PaperFolder, rows: pd.DataFrame) -> list[str]:
 
 
 def _compute(fact: Fact, results: Results, datasets: Sequence[Dataset]) -> pd.DataFrame | None:
+    """Return a fact's table, or None if the rows do not allow it; raise a UserError for any error of a plugin's."""
+    make = partial(fact.make, datasets)
     try:
-        return attempt(partial(fact.make, datasets), results)
+        if is_own(fact.make.__module__):
+            return attempt(make, results)
+        table = make(results)
     except NotRunError:
         return None
+    except BaseException as error:  # whatever a plugin's function raises
+        if is_own(fact.make.__module__) or is_interrupt(error) or isinstance(error, UserError | StorageError):
+            raise
+        raise UserError(f"{raised_by(error)} raised {type(error).__name__}: {error}; correct it") from error
+    if not isinstance(table, pd.DataFrame):
+        raise UserError(f"its function returned {shown(table)}, not a DataFrame; return one")
+    return table

@@ -1,10 +1,15 @@
 """The numbers that papers report, for comparison with ours."""
 
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from kmdr.base.errors import UserError, shown
 from kmdr.base.plugins import paper_folders
+
+_COLUMNS = ["id", "dataset", "method", "r", "quantity", "value", "reading_error", "where"]
 
 
 def reported(paper: str) -> pd.DataFrame:
@@ -15,13 +20,34 @@ def reported(paper: str) -> pd.DataFrame:
     DataFrame
         Columns ``id dataset method r quantity value reading_error where``; `method` as in the rows' ``reducer``. Empty
         for a paper that reports none.
+
+    Raises
+    ------
+    UserError
+        If the file lacks a column, or a number of it is none.
     """
-    columns = ["id", "dataset", "method", "r", "quantity", "value", "reading_error", "where"]
     for folder in paper_folders():
         file = folder.folder / "reported.csv"
         if folder.name == paper and file.is_file():
-            return pd.read_csv(file, keep_default_na=False, na_values={"r": [""]})
-    return pd.DataFrame(columns=columns)
+            return _read(file)
+    return pd.DataFrame(columns=_COLUMNS)
+
+
+def _read(file: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(file, keep_default_na=False, na_values={"r": [""]})
+    except ValueError as error:  # also of text that is not UTF-8, and of lines with too many cells
+        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); correct it") from error
+    if missing := [name for name in _COLUMNS if name not in table]:
+        raise UserError(f"{file} lacks the columns {', '.join(missing)}; add them")
+    for name in ("r", "value", "reading_error"):
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        wrong = ~np.isfinite(numbers) & (table[name].notna() if name == "r" else True)
+        if wrong.any():
+            line = int(wrong.to_numpy().argmax())
+            value = shown(str(table[name].iloc[line]))
+            raise UserError(f"{file}, row {line + 1} below the header: {name} = {value} is not a number; give one")
+    return table
 
 
 class Number(NamedTuple):

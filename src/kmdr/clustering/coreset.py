@@ -9,14 +9,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kmdr.base.errors import ArgumentError
 from kmdr.base.outside import seed_of
-from kmdr.clustering.engines import engine, takes_arguments
+from kmdr.clustering.engines import built_in_engine, takes_arguments
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts, plus_rows
 from kmdr.clustering.sums import compiled_form, nearest
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import column_means, is_out_of_core, normalised, scaled_back
 
 
-@engine("coreset")
+@built_in_engine("coreset")
 @takes_arguments
 def coreset(
     C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol, *, rows: int = 1000

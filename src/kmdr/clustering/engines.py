@@ -26,11 +26,28 @@ Engine = Callable[[Matrix, int, Dense, np.random.Generator, Protocol], Clusterin
 _registry: Registry[Engine] = Registry("engines")
 
 
-def engine(name: str) -> Callable[[Engine], Engine]:
+def built_in_engine(name: str) -> Callable[[Engine], Engine]:
     """Register a function under a name, which configurations select by ``kmeans.engine=NAME``."""
 
     def add(function: Engine) -> Engine:
         _registry.add(name, function.__module__, function)
+        return function
+
+    return add
+
+
+def engine(name: str) -> Callable[[Engine], Engine]:
+    """Register a plugin's function under a name, which configurations select by ``kmeans.engine=NAME``.
+
+    It gets a copy of the starting rows, which all r of a repetition share.
+    """
+
+    def add(function: Engine) -> Engine:
+        @wraps(function)
+        def run(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
+            return function(C, k, starts.copy(), rng, protocol)
+
+        built_in_engine(name)(run)
         return function
 
     return add
@@ -75,7 +92,7 @@ def origin_of_engine(name: str) -> str:
     return "; ".join(filter(None, (origin_of(module_of(name)), origin(name) if "." in name else "")))
 
 
-@engine("kmdr")
+@built_in_engine("kmdr")
 def kmdr_lloyd(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
     """Lloyd's algorithm from the starts of the protocol: `kmdr.clustering.kmeans.lloyd`."""
     del k, rng
@@ -103,14 +120,14 @@ def sklearn_kmeans(C: Matrix, starts: Dense, max_iter: int, algorithm: str = "ll
     return Clustering(best.labels_.astype(np.int64), inertia, int(best.n_iter_), failed)
 
 
-@engine("sklearn")
+@built_in_engine("sklearn")
 def sklearn_lloyd(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
     """scikit-learn's Lloyd from the same starts; differs where a cluster loses all its points."""
     del k, rng
     return sklearn_kmeans(C, starts, protocol.max_iter)
 
 
-@engine("sklearn_elkan")
+@built_in_engine("sklearn_elkan")
 def sklearn_elkan(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
     """scikit-learn's Elkan from the same starts; skips distances that the triangle inequality bounds."""
     del k, rng

@@ -4,14 +4,14 @@ from bisect import bisect
 
 import numpy as np
 
-from kmdr.clustering.engines import engine
+from kmdr.clustering.engines import built_in_engine
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts
 from kmdr.clustering.sums import cluster_sums, compiled_form
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import normalised, row_blocks, scaled_back, squared_frobenius
 
 
-@engine("prone")
+@built_in_engine("prone")
 def prone(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
     """PRONE: k-means++ on a random line instead of Lloyd; one line per start.
 

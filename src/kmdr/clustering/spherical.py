@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from kmdr.base.errors import ArgumentError
-from kmdr.clustering.engines import engine
+from kmdr.clustering.engines import built_in_engine
 from kmdr.clustering.kmeans import Clustering, Protocol, checked_starts
 from kmdr.clustering.sums import cluster_sums, compiled_form
 from kmdr.linalg import Dense, Matrix
@@ -16,7 +16,7 @@ from kmdr.linalg.matrix import BLOCK, normalised, row_blocks
 _SHORT = 2.0**-480
 
 
-@engine("spherical")
+@built_in_engine("spherical")
 def spherical(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
     """Spherical k-means from the same starts: Lloyd on directions, by cosine.
 

@@ -68,7 +68,11 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
             late.append(task.name)
             continue
         progress.making(task.name)
-        table = task.compute(datasets)
+        try:
+            table = task.compute(datasets)
+        except UserError as error:
+            progress.tell(f"kmdr: the fact {task.name} is not computed: {error}")
+            continue
         if table is not None:
             content = table.to_csv(index=False, lineterminator="\n").encode()
             write_table(folder, f"facts/{task.name}.csv", content, made_from)

@@ -33,6 +33,7 @@ from kmdr.linalg.matrix import (
     is_finite,
     is_out_of_core,
     normalised,
+    read_only,
     treat_as_out_of_core,
 )
 from kmdr.metrics.references import agreements, lacking
@@ -321,10 +322,13 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     """
     if reason := changed(data):
         return failed(task, stamp, reason)
+    reducers.check_images(task.reducer)
     alone = task.serial or stamp.concurrency == 1
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
     kind = sp.issparse(data.A), is_out_of_core(data.A), data.A.dtype.name
+    if third_party or metrics.has_custom():
+        data = _protected(data)
     # Third-party code may never end, but what kmdr compiles and loads does not count.
     if (third_party or metrics.has_custom()) and is_watched():
         engine = "sklearn" if engines.origin_of_engine(task.protocol.engine) else task.protocol.engine
@@ -344,6 +348,14 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if reason := changed(data):
         return failed(task, stamp, reason)
     return [_checked(row, task, stamp) for row in rows]
+
+
+def _protected(data: Dataset) -> Dataset:
+    """Return a dataset that third-party code cannot change: read-only, and normalised, because a copy is writable."""
+    A = data.A
+    with suppress(Exception):  # each trial then fails by itself
+        A = normalised(canonical_csr(A))[0]
+    return replace(data, A=read_only(A), labels=read_only(data.labels))
 
 
 def _checked(row: Row, task: Task, stamp: Stamp) -> Row:

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Literal
 
+from kmdr.base.errors import UserError, plain_name, shown
 from kmdr.base.plugins import Registry
 from kmdr.linalg import Dense, Matrix
+from kmdr.linalg.matrix import read_only
 from kmdr.metrics.scores import Residual, _ari, _contingency, _nmi, accuracy, agreement, objective
 
 # Largest excess of a metric over its range by rounding.
@@ -38,10 +41,10 @@ class Metric:
 _registry: Registry[Metric] = Registry("metrics")
 
 
-def metric(
+def _metric(
     name: str, label: str, low: float, high: float, better: Literal["higher", "lower"]
 ) -> Callable[[Callable[[Matrix, Dense, Dense | None], float | None]], Metric]:
-    """Register the decorated function as a metric, which scores every trial and which figures can show."""
+    """Register the decorated function."""
 
     def add(function: Callable[[Matrix, Dense, Dense | None], float | None]) -> Metric:
         measure = Metric(name, label, low, high, better, function)
@@ -51,25 +54,55 @@ def metric(
     return add
 
 
-@metric("objective", "normalised objective F", 0.0, 1.0, "lower")
+def metric(
+    name: str, label: str, low: float, high: float, better: Literal["higher", "lower"]
+) -> Callable[[Callable[[Matrix, Dense, Dense | None], float | None]], Metric]:
+    """Register a plugin's function as a metric, which scores every trial and which figures can show.
+
+    The function gets read-only views: the labels that rows keep, and other metrics, must not depend on it.
+
+    Raises
+    ------
+    UserError
+        If the name is not one of letters, digits, ``-`` and ``_``, the label no text, or the range none.
+    """
+    plain_name("the name of a metric", name)
+    if not isinstance(label, str):
+        raise UserError(f"metric {name}: the label {shown(label)} is not text; give the name that tables show")
+    if not all(isinstance(limit, int | float) for limit in (low, high)) or not low < high:
+        raise UserError(f"metric {name}: {shown(low)} to {shown(high)} is not a range; give two numbers, low < high")
+    if better not in ("higher", "lower"):
+        raise UserError(f"metric {name}: better = {shown(better)} is not a direction; give 'higher' or 'lower'")
+
+    def add(function: Callable[[Matrix, Dense, Dense | None], float | None]) -> Metric:
+        @wraps(function)
+        def look(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
+            return function(*map(read_only, (A, labels, truth)))
+
+        return _metric(name, label, low, high, better)(look)
+
+    return add
+
+
+@_metric("objective", "normalised objective F", 0.0, 1.0, "lower")
 def _objective(A: Matrix, labels: Dense, truth: Dense | None) -> float:
     del truth
     return objective(A, labels)
 
 
-@metric("accuracy", "accuracy P", 0.0, 1.0, "higher")
+@_metric("accuracy", "accuracy P", 0.0, 1.0, "higher")
 def _P(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:  # noqa: N802  the papers' letter
     del A
     return None if truth is None else accuracy(truth, labels)
 
 
-@metric("nmi", "NMI", 0.0, 1.0, "higher")
+@_metric("nmi", "NMI", 0.0, 1.0, "higher")
 def _information(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
     del A
     return None if truth is None else _nmi(_contingency(truth, labels))
 
 
-@metric("ari", "ARI", -0.5, 1.0, "higher")
+@_metric("ari", "ARI", -0.5, 1.0, "higher")
 def _rand(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
     del A
     return None if truth is None else _ari(_contingency(truth, labels))

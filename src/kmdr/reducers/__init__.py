@@ -20,6 +20,7 @@ from kmdr.base.outside import allow, origin
 from kmdr.base.plugins import origin_of
 from kmdr.reducers.base import REGISTRY, Reducer
 from kmdr.reducers.fast_transform import FJLT, SRHT
+from kmdr.reducers.images import check_images as _check_images
 from kmdr.reducers.laplacian_score import LaplacianScore
 from kmdr.reducers.leverage import (
     ApproximateLeverageScores,
@@ -79,6 +80,12 @@ def entry_point(name: str) -> str:
 def origin_of_reducer(name: str) -> str:
     """Return name, version and hash of the plugin or package that provides a reducer; empty for kmdr's own."""
     return origin(name) if "." in name else origin_of(module_of(name))
+
+
+def check_images(name: str) -> None:
+    """Let the trials of this process refuse what a plugin's reducer returns unless it is an n×r matrix."""
+    if "." not in name and origin_of_reducer(name):
+        _check_images(_all()[name])
 
 
 def settings(name: str) -> dict[str, Any]:
@@ -188,6 +195,7 @@ __all__ = [
     "SquareRootLeverageScores",
     "TopLeverageScores",
     "Variance",
+    "check_images",
     "make",
     "make_allowed",
     "module_of",
