@@ -189,7 +189,7 @@ def test_what_no_row_reaches_of_the_computing_modules_is_known():
         "clustering.engines.entry_point", "clustering.engines.module_of", "clustering.engines.names",
         "clustering.engines.origin_of_engine", "clustering.engines.summary",
         "metrics.registry.has_custom", "metrics.registry.metric",
-        "reducers.check_images", "reducers.images._image", "reducers.images.check_images",
+        "reducers.check_output", "reducers.plugin_output._checked", "reducers.plugin_output.check_output",
         "metrics.references.known_metric", "metrics.references.refuse_taken_names", "metrics.references.score_against",
         "metrics.scores.check_matching", "metrics.scores.matching_modules", "metrics.scores.matchings",
         "metrics.scores.residual", "reducers.__getattr__", "reducers.base._documented", "reducers.base._entries",

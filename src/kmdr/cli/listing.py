@@ -107,7 +107,7 @@ def _reducers() -> list[Row]:
 def _engines() -> list[Row]:
     outside = ("package.Class", "any clusterer by its import path, e.g. sklearn.cluster.Birch", "")
     if not _has_plugins("engines"):
-        rows = [(name, _brief(summary), "") for (name,), summary in _registered("clustering", "engine")]
+        rows = [(name, _brief(summary), "") for (name,), summary in _registered("clustering", "built_in_engine")]
     else:
         from kmdr.clustering import engines
 
@@ -119,7 +119,7 @@ def _metrics() -> list[Row]:
     if not _has_plugins("metrics"):
         return [
             (name, label, f"{low:g} to {high:g}", "")
-            for (name, label, low, high, _), _ in _registered("metrics", "metric")
+            for (name, label, low, high, _), _ in _registered("metrics", "built_in_metric")
         ]
     from kmdr import metrics
 

@@ -322,7 +322,7 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     """
     if reason := changed(data):
         return failed(task, stamp, reason)
-    reducers.check_images(task.reducer)
+    reducers.check_output(task.reducer)
     alone = task.serial or stamp.concurrency == 1
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)

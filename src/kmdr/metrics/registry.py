@@ -41,7 +41,7 @@ class Metric:
 _registry: Registry[Metric] = Registry("metrics")
 
 
-def _metric(
+def built_in_metric(
     name: str, label: str, low: float, high: float, better: Literal["higher", "lower"]
 ) -> Callable[[Callable[[Matrix, Dense, Dense | None], float | None]], Metric]:
     """Register the decorated function."""
@@ -79,30 +79,30 @@ def metric(
         def look(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
             return function(*map(read_only, (A, labels, truth)))
 
-        return _metric(name, label, low, high, better)(look)
+        return built_in_metric(name, label, low, high, better)(look)
 
     return add
 
 
-@_metric("objective", "normalised objective F", 0.0, 1.0, "lower")
+@built_in_metric("objective", "normalised objective F", 0.0, 1.0, "lower")
 def _objective(A: Matrix, labels: Dense, truth: Dense | None) -> float:
     del truth
     return objective(A, labels)
 
 
-@_metric("accuracy", "accuracy P", 0.0, 1.0, "higher")
+@built_in_metric("accuracy", "accuracy P", 0.0, 1.0, "higher")
 def _P(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:  # noqa: N802  the papers' letter
     del A
     return None if truth is None else accuracy(truth, labels)
 
 
-@_metric("nmi", "NMI", 0.0, 1.0, "higher")
+@built_in_metric("nmi", "NMI", 0.0, 1.0, "higher")
 def _information(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
     del A
     return None if truth is None else _nmi(_contingency(truth, labels))
 
 
-@_metric("ari", "ARI", -0.5, 1.0, "higher")
+@built_in_metric("ari", "ARI", -0.5, 1.0, "higher")
 def _rand(A: Matrix, labels: Dense, truth: Dense | None) -> float | None:
     del A
     return None if truth is None else _ari(_contingency(truth, labels))

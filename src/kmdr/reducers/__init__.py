@@ -20,7 +20,6 @@ from kmdr.base.outside import allow, origin
 from kmdr.base.plugins import origin_of
 from kmdr.reducers.base import REGISTRY, Reducer
 from kmdr.reducers.fast_transform import FJLT, SRHT
-from kmdr.reducers.images import check_images as _check_images
 from kmdr.reducers.laplacian_score import LaplacianScore
 from kmdr.reducers.leverage import (
     ApproximateLeverageScores,
@@ -31,6 +30,7 @@ from kmdr.reducers.leverage import (
 )
 from kmdr.reducers.lle import LLE
 from kmdr.reducers.outside import Outside
+from kmdr.reducers.plugin_output import check_output as _check_output
 from kmdr.reducers.random_projection import Achlioptas, Gaussian, MailmanRandomSign, RandomSign
 from kmdr.reducers.selection import Variance
 from kmdr.reducers.singular_vectors import SVD, ApproximateSVD, LeftSingularVectors
@@ -82,10 +82,10 @@ def origin_of_reducer(name: str) -> str:
     return origin(name) if "." in name else origin_of(module_of(name))
 
 
-def check_images(name: str) -> None:
+def check_output(name: str) -> None:
     """Let the trials of this process refuse what a plugin's reducer returns unless it is an n×r matrix."""
     if "." not in name and origin_of_reducer(name):
-        _check_images(_all()[name])
+        _check_output(_all()[name])
 
 
 def settings(name: str) -> dict[str, Any]:
@@ -195,7 +195,7 @@ __all__ = [
     "SquareRootLeverageScores",
     "TopLeverageScores",
     "Variance",
-    "check_images",
+    "check_output",
     "make",
     "make_allowed",
     "module_of",

@@ -60,17 +60,17 @@ class Outside(Reducer):
 
     def apply(self, A: Matrix, drawn: Any) -> Matrix:
         """Return the fitted transformer's image of A."""
-        return _as_matrix(drawn.transform(A), A.shape[0], None)
+        return as_matrix(drawn.transform(A), A.shape[0], None)
 
     def reduce(self, A: Matrix, r: int, rng: np.random.Generator, state: Any) -> Matrix:
         """Return C, by ``fit_transform`` if the class has it: only there some classes map the fitted points."""
         del state
         model = self.model(r, rng)
         C = model.fit_transform(A) if hasattr(model, "fit_transform") else model.fit(A).transform(A)
-        return _as_matrix(C, A.shape[0], r)
+        return as_matrix(C, A.shape[0], r)
 
 
-def _as_matrix(C: Any, n: int, r: int | None) -> Matrix:
+def as_matrix(C: Any, n: int, r: int | None) -> Matrix:
     """Return C as an n×r array or CSR array of floating-point numbers; raise a UserError if it is none."""
     if sp.issparse(C):
         C = sp.csr_array(C)
