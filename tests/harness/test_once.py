@@ -155,7 +155,7 @@ def test_what_a_guest_brings_is_done_each_time(what, monkeypatch):
     monkeypatch.setattr("kmdr.harness.task.origins_of_methods", uncached)
     monkeypatch.setattr(f"kmdr.config.task.{what}", lambda name: "lab 1.0 0123456789ab")
     for repeat in range(2):
-        assert all(set(TIME_COLUMNS) <= row.keys() for row in run(task("svd", repeat, STARTS[1]), data(), BESIDE))
+        assert all(set(TIME_COLUMNS) <= row.keys() for row in run(task("variance", repeat, STARTS[1]), data(), BESIDE))
     assert not module._kept
 
 
