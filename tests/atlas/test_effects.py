@@ -302,6 +302,18 @@ def test_lines_at_another_r_than_the_atlas_has_count_at_no_multiple_of_k():
     assert lines.drop([14, 2000]).tolist() == [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("n_init", 1), ("data_sha256", "0" * 64), ("threads", 64), ("matching", "greedy")]
+)
+def test_rows_that_do_not_count_do_not_stand_for_a_repetition_of_those_that_do(column, value):
+    """Two of four repetitions, the other two with another number of starts, were shown as two repetitions."""
+    atlas, theirs = atlas_rows(datasets=("usps",)), submitted_rows("package.Theirs").query("dataset == 'usps'")
+    worst = (theirs["reducer"] == "package.Theirs") & theirs["repeat"].isin([0, 2])
+    assert len(third_party_effects(theirs, atlas))
+    changed = theirs.assign(**{column: theirs[column].astype(object).where(~worst, value)})
+    assert third_party_effects(changed, atlas).empty
+
+
 def test_rows_that_all_failed_have_lines_with_the_reason(rows):
     """As without k-means on all features, they were an error."""
     failed = rows.assign(status="failed", error="out of memory", objective=np.nan)

@@ -191,7 +191,8 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     fair = np.where(_is_kmdr(rows), _is_among(rows, full, [*_TASK, *_KMEANS]), _is_among(rows, full, _TASK))
     # The reference is kmdr's k-means, and no engine of a third party that is called like it.
     other = (rows["reducer"] == ALL_FEATURES) & (rows["engine"] == ALL_FEATURES)
-    rows = rows[fair & ~other & _has_every_repetition(rows)]
+    rows = rows[fair & ~other]  # first, so that no other row stands for a missing repetition
+    rows = rows[_has_every_repetition(rows)]
     lines = effects(rows)
     ours = lines["method"].isin([*method_names().values()])
     lines = lines[~ours & (lines["failed"] == "") & _is_complete(lines, rows)].reset_index(drop=True)
