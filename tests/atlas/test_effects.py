@@ -10,6 +10,7 @@ from scipy import stats
 
 from atlas_rows import METHODS, atlas_rows
 from kmdr.atlas.effects import COLUMNS, domain_of, effects, names_of, third_party_effects
+from kmdr.atlas.ranking import Condition, chosen_lines
 
 
 @pytest.fixture(scope="module")
@@ -292,14 +293,43 @@ def test_an_engine_that_is_called_none_is_no_reference():
     assert_frame_equal(third_party_effects(pd.concat([easy, theirs]), atlas), expected)
 
 
-def test_lines_at_another_r_than_the_atlas_has_count_at_no_multiple_of_k():
+def test_lines_at_another_r_than_the_atlas_has_count_only_for_a_method_with_one_r():
     """At 1.4 k a method would otherwise be ranked among those at k."""
     atlas = atlas_rows(datasets=("usps",))
     theirs = submitted_rows("package.Theirs").query("dataset == 'usps'")
-    theirs = pd.concat([theirs, theirs[theirs["r"] == 10].assign(r=14), theirs[theirs["r"] == 10].assign(r=200 * 10)])
-    lines = third_party_effects(theirs, atlas).set_index("r")["multiple"]
-    assert lines[[14, 2000]].isna().all()
-    assert lines.drop([14, 2000]).tolist() == [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    at_k = theirs[theirs["r"] == 10]
+    several = pd.concat([theirs, at_k.assign(r=14), at_k.assign(r=200 * 10)])
+    expected = third_party_effects(theirs, atlas)
+    assert expected["multiple"].tolist() == [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    assert_frame_equal(third_party_effects(several, atlas), expected)
+    one = third_party_effects(pd.concat([theirs[theirs["reducer"] == "none"], at_k.assign(r=14)]), atlas)
+    assert one["r"].tolist() == [14]
+    assert one["multiple"].isna().all()
+
+
+@pytest.mark.parametrize("r", [1, 33])
+def test_a_line_at_another_r_does_not_stand_for_that_at_a_multiple_of_k(r):
+    """The smallest r of a submission that the atlas does not have was shown, and ranked, as "r = 20 k"."""
+    atlas, theirs = atlas_rows(), atlas_rows(methods=("none", "variance"))
+    theirs["reducer"] = theirs["reducer"].astype(str).replace({"variance": "package.Theirs"})
+    best = theirs[theirs["reducer"] != "none"].drop_duplicates(["dataset", "repeat"]).assign(r=r, objective=0.01)
+    for condition in (Condition(multiple=1.0), Condition(multiple=20.0)):
+        usual, more = (
+            chosen_lines(third_party_effects(rows, atlas), condition) for rows in (theirs, pd.concat([theirs, best]))
+        )
+        assert_frame_equal(more.reset_index(drop=True), usual.reset_index(drop=True))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("n_init", 1), ("data_sha256", "0" * 64), ("threads", 64), ("matching", "greedy")]
+)
+def test_rows_that_do_not_count_do_not_stand_for_a_repetition_of_those_that_do(column, value):
+    """Two of four repetitions, the other two with another number of starts, were shown as two repetitions."""
+    atlas, theirs = atlas_rows(datasets=("usps",)), submitted_rows("package.Theirs").query("dataset == 'usps'")
+    worst = (theirs["reducer"] == "package.Theirs") & theirs["repeat"].isin([0, 2])
+    assert len(third_party_effects(theirs, atlas))
+    changed = theirs.assign(**{column: theirs[column].astype(object).where(~worst, value)})
+    assert third_party_effects(changed, atlas).empty
 
 
 def test_rows_that_all_failed_have_lines_with_the_reason(rows):

@@ -253,6 +253,23 @@ def test_another_version_of_third_party_code_is_as_reported(results, tmp_path):
     assert check["reason"].startswith("it was made with scikit-learn 0.1 0123456789ab, but here is scikit-learn ")
 
 
+def test_rows_of_several_versions_of_third_party_code_are_refused(results, tmp_path, monkeypatch):
+    """The page "Which method?" showed the mean over repetitions of both versions."""
+
+    def change(row):
+        if row["reducer"] != "none":
+            row["guests"] = f"scikit-learn 0.{row['repeat']} 0123456789ab"
+
+    with pytest.raises(UserError, match="were made by 2 versions of the code") as refused:
+        edited(results[1], tmp_path / "a", change)
+    assert "--refresh" in str(refused.value)
+    assert not (tmp_path / "a" / "submitted").exists()
+    with monkeypatch.context() as patch:  # as somebody else may pack it
+        patch.setattr("kmdr.submissions.pack.refuse_mixed_code", lambda folder, rows: None)
+        folder = edited(results[1], tmp_path / "b", change)
+    assert "were made by 2 versions of the code" in refusal(folder)
+
+
 def test_rows_that_contradict_the_reference_are_refused(results, made, tmp_path):
     assert accept(made, results[0], 2, 1)[0]["verification"]["shared"] == 6
     reference = edited(results[0], tmp_path / "r", lambda row: row.update(objective=repr(float(row["objective"]) / 2)))

@@ -176,7 +176,8 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     each score is in all of these or in none: nobody reruns what is missing, so its author could choose among
     repetitions.
 
-    A line whose r the atlas would not run has no ``multiple``: it counts like that of a method with one r.
+    A line whose r the atlas would not run counts only if its method has one r on all data. It has no ``multiple`` then,
+    like that of kmdr's methods with one r. Of a method with several r it would stand for its line at r = 20 k.
 
     Parameters
     ----------
@@ -191,11 +192,13 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     fair = np.where(_is_kmdr(rows), _is_among(rows, full, [*_TASK, *_KMEANS]), _is_among(rows, full, _TASK))
     # The reference is kmdr's k-means, and no engine of a third party that is called like it.
     other = (rows["reducer"] == ALL_FEATURES) & (rows["engine"] == ALL_FEATURES)
-    rows = rows[fair & ~other & _has_every_repetition(rows)]
+    rows = rows[fair & ~other]  # first, so that no other row stands for a missing repetition
+    rows = rows[_has_every_repetition(rows)]
     lines = effects(rows)
     ours = lines["method"].isin([*method_names().values()])
-    lines = lines[~ours & (lines["failed"] == "") & _is_complete(lines, rows)].reset_index(drop=True)
-    return lines.assign(multiple=lines["multiple"].where(np.ceil(lines["multiple"] * lines["k"]) == lines["r"]))
+    lines = lines.assign(multiple=lines["multiple"].where(np.ceil(lines["multiple"] * lines["k"]) == lines["r"]))
+    counting = lines["multiple"].notna() | _sizes(lines).eq(1)
+    return lines[~ours & counting & (lines["failed"] == "") & _is_complete(lines, rows)].reset_index(drop=True)
 
 
 def _is_kmdr(rows: pd.DataFrame) -> NDArray[np.bool_]:
@@ -315,6 +318,11 @@ def _failures(table: pd.DataFrame) -> "pd.Series[str]":
 
 def _has_one_r(lines: pd.DataFrame) -> "pd.Series[bool]":
     """Return a mask of the lines of methods that have one r on all data, where others have several."""
+    sizes = _sizes(lines)
+    return (lines["method"] == REFERENCE) | (sizes.eq(1) & (sizes.max() > 1))
+
+
+def _sizes(lines: pd.DataFrame) -> "pd.Series[int]":
+    """Return, for each line, the largest number of r that its method has on the same data."""
     sizes = lines.groupby([*_BLOCK, "method"])["r"].nunique()
-    most = sizes.groupby("method").max()
-    return (lines["method"] == REFERENCE) | (lines["method"].map(most).eq(1) & (most.max() > 1))
+    return lines["method"].map(sizes.groupby("method").max())

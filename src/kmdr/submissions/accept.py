@@ -14,7 +14,8 @@ Status
 
 A submission is refused if a rerun row has other numbers, if labels do not give the scores of their row, or if rows of
 kmdr's own methods were computed by other code than the current one: numbers of changed code say nothing about the
-methods that they are named after. Rows of older versions are computed again by ``--refresh``.
+methods that they are named after. So it is if a method's rows on a dataset are of several versions of its code. Rows of
+older versions are computed again by ``--refresh``.
 """
 
 import secrets
@@ -68,7 +69,7 @@ from kmdr.submissions.card import (
     read_files,
     stated_card,
 )
-from kmdr.submissions.pack import check_packing, place_of_labels
+from kmdr.submissions.pack import check_packing, place_of_labels, refuse_mixed_code
 
 # The largest share of rerun rows that may have taken another path of Lloyd's method, after rounding differences.
 _MOST_OTHER_PATHS = 0.1
@@ -278,6 +279,7 @@ def accept(
     check_packing(folder, rows, files)
     labelled = _labelled(folder, files, rows)
     del files
+    refuse_mixed_code(folder, rows)
     reasons = _reasons((row for row in rows if row["status"] == "ok"), trusted)
     places = [place for place in (reference / part for part in _PARTS) if place.is_dir() and has_rows(place)]
     shared = refuse_contradictions(folder, places)

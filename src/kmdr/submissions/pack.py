@@ -13,6 +13,7 @@ from kmdr.results.checksums import checked_content, sha256_hex
 from kmdr.results.folder import list_files, require_file, write_file
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import config_line, read_configs
+from kmdr.results.outdated import mixed_code
 from kmdr.results.packed import pack
 from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS, TABLE, place
 from kmdr.results.table import all_rows, table_digest
@@ -63,6 +64,12 @@ def check_packing(folder: Path, rows: Sequence[Mapping[str, str]], files: Mappin
         raise UserError(f"{folder / more[0]} belongs to no row; remove it")
 
 
+def refuse_mixed_code(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
+    """Refuse rows of a method on one dataset that are of several versions of its code: no version has their mean."""
+    if sentences := mixed_code(row for row in rows if row["status"] == "ok"):
+        raise UserError(f"{folder} cannot be submitted: {single_line(sentences[0])}")
+
+
 def _default_name(folder: Path) -> str:
     return re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:50].strip("-")
 
@@ -82,8 +89,8 @@ def submit(
     Raises
     ------
     UserError
-        If the folder has a fault, no finished trial, or files that are too large together; if a text is not valid; or
-        if the target exists.
+        If the folder has a fault, no finished trial, rows of several versions of a method's code, or files that are too
+        large together; if a text is not valid; or if the target exists.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to submit; name a folder of results")
@@ -95,6 +102,7 @@ def submit(
     rows = all_rows(folder)
     if not any(row["status"] == "ok" for row in rows):
         raise UserError(f"{folder} has no finished trial to submit; run one into it first")
+    refuse_mixed_code(folder, rows)
     methods = sorted({row["reducer"] for row in rows} - {"none"}) or ["none"]
     stated = {
         "name": checked_name(name or _default_name(folder)),
