@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 
 from kmdr import __version__ as kmdr_version
-from kmdr import datasets, reducers
+from kmdr import datasets, metrics, reducers
 from kmdr.base.errors import UserError
 from kmdr.base.text import canonical
 from kmdr.claims.catalogue import papers
 from kmdr.cli.commands import COMMANDS, main
+from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.studies import config_files, on_request, study_names
 from kmdr.harness import task
@@ -195,6 +196,16 @@ def test_list_shows_what_there_is(monkeypatch, capsys):
     assert all(name in out for name in (*datasets.names(), *reducers.names(), *study_names()))
     assert kmdr(monkeypatch, "list", "studies") == 0
     assert "reducers" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "registered"), [("reducers", reducers.names), ("engines", engines.names), ("metrics", metrics.metrics)]
+)
+def test_what_is_listed_without_an_import_is_what_is_registered(monkeypatch, capsys, kind, registered):
+    """A list is read from decorators; after one was renamed, there were no engines and metrics."""
+    assert kmdr(monkeypatch, "list", kind) == 0
+    listed = re.findall(r"^  (\w+)  ", capsys.readouterr().out, re.MULTILINE)
+    assert sorted({*listed} - {"outside"}) == sorted(registered())
 
 
 @pytest.mark.slow
