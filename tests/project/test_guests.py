@@ -305,6 +305,16 @@ def test_a_metric_without_a_valid_name_label_range_or_direction_is_refused(argum
         metrics.metrics()
 
 
+@pytest.mark.parametrize("name", ["", "('a b')"])
+def test_an_engine_without_a_valid_name_is_refused(name, guest):
+    """Without its parentheses the decorator took the function for the name, and registered nothing."""
+    (guest / "engines/e.py").write_text(
+        f"from kmdr.clustering.engines import engine\n@engine{name}\ndef e(C, k, starts, rng, protocol):\n    pass\n"
+    )
+    with pytest.raises(UserError, match=r"the name of an engine = .* is not a name"):
+        engines.names()
+
+
 def test_new_metrics_that_no_row_may_have_leave_the_rows_as_they_are(guest, tmp_path, monkeypatch):
     before = run(tmp_path / "out", "keep_labels=true")
     (tmp_path / "new/metrics").mkdir(parents=True)

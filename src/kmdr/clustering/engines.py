@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from kmdr.base.errors import UserError, unknown, whole_number
+from kmdr.base.errors import UserError, plain_name, unknown, whole_number
 from kmdr.base.identity import name_of
 from kmdr.base.outside import allow, arguments, check_arguments, find_class, origin, seed_of
 from kmdr.base.plugins import Registry, origin_of
@@ -40,7 +40,13 @@ def engine(name: str) -> Callable[[Engine], Engine]:
     """Register a plugin's function under a name, which configurations select by ``kmeans.engine=NAME``.
 
     It gets a copy of the starting rows, which all r of a repetition share.
+
+    Raises
+    ------
+    UserError
+        If the name is not one of letters, digits, ``-`` and ``_``, as where the decorator is written without it.
     """
+    plain_name("the name of an engine", name)
 
     def add(function: Engine) -> Engine:
         @wraps(function)
