@@ -107,12 +107,12 @@ def guest(tmp_path, monkeypatch):
     return folder
 
 
-def run(out, *overrides):
+def run(out, *overrides, status=0):
     job = compose(
         "dataset=guest_grid", "reducer=guest_uniform", "r_grid=[2,4]", "repeats=2", "runner=sequential",
         "kmeans.n_init=2", f"out={out}", *overrides,
     )  # fmt: skip
-    assert run_jobs([job]) == 0
+    assert run_jobs([job]) == status
     with (out / "rows.csv").open() as file:
         return list(csv.DictReader(file))
 
@@ -303,6 +303,13 @@ def test_a_metric_without_a_valid_name_label_range_or_direction_is_refused(argum
     )
     with pytest.raises(UserError, match=re.escape(reason)):
         metrics.metrics()
+
+
+def test_an_engine_that_returns_no_clustering_is_a_failed_row_that_says_so(guest, tmp_path):
+    (guest / "engines/odd.py").write_text(ENGINE.format(clusters=3, n_iter=1, line="return labels, 0.0"))
+    rows = run(tmp_path / "out", "kmeans.engine=guest_odd", status=1)
+    assert {row["status"] for row in rows} == {"failed"}
+    assert all("engine guest_odd returned tuple; return a Clustering" in row["error"] for row in rows)
 
 
 @pytest.mark.parametrize("name", ["", "('a b')"])

@@ -51,7 +51,12 @@ def engine(name: str) -> Callable[[Engine], Engine]:
     def add(function: Engine) -> Engine:
         @wraps(function)
         def run(C: Matrix, k: int, starts: Dense, rng: np.random.Generator, protocol: Protocol) -> Clustering:
-            return function(C, k, starts.copy(), rng, protocol)
+            result = function(C, k, starts.copy(), rng, protocol)
+            if not isinstance(result, Clustering):
+                raise UserError(
+                    f"engine {name} returned {type(result).__name__}; return a Clustering of kmdr.clustering.kmeans"
+                )
+            return result
 
         built_in_engine(name)(run)
         return function
