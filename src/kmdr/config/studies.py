@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from omegaconf import OmegaConf
 from omegaconf._utils import get_yaml_loader
+from omegaconf.errors import OmegaConfBaseException
 
 from kmdr.base.errors import UserError, shown
 from kmdr.base.paths import CONF
@@ -46,14 +48,17 @@ def _current(file: Path) -> dict[str, Any]:
     """Return a configuration that its callers share."""
     try:
         return _read(file, file.stat().st_mtime_ns)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
 
 
 @cache
 def _read(file: Path, changed: int) -> dict[str, Any]:
     del changed  # the file is read again after it was modified
-    config = yaml.load(file.read_text("utf-8"), _Loader)
+    text = file.read_text("utf-8")
+    config = yaml.load(text, _Loader)
+    if "${" in text:
+        OmegaConf.create(config)  # refuses malformed interpolations
     if not isinstance(config, dict | None):
         raise UserError(f"{file} has no settings but {shown(config)}; write NAME: VALUE")
     return {str(key): value for key, value in (config or {}).items()}
