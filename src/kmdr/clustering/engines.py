@@ -44,9 +44,11 @@ def engine(name: str) -> Callable[[Engine], Engine]:
     Raises
     ------
     UserError
-        If the name is not one of letters, digits, ``-`` and ``_``, as where the decorator is written without it.
+        If the name is not one of letters, digits, ``-`` and ``_``, nor the import path of a class that the function
+        adapts, as where the decorator is written without it.
     """
-    plain_name("the name of an engine", name)
+    for part in name.split(".") if isinstance(name, str) else [name]:
+        plain_name("the name of an engine", part)
 
     def add(function: Engine) -> Engine:
         @wraps(function)
