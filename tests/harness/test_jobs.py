@@ -90,3 +90,21 @@ def test_a_study_that_is_run_by_itself_no_longer_counts_as_short(tmp_path, monke
     run_jobs([compose(*study)])
     plan = json.loads((tmp_path / "o" / "plan.json").read_text())
     assert (plan["full"], plan["studies"]) == (True, {})
+
+
+def test_rounds_of_a_study_count_together_and_its_last_run_replaces_earlier_ones(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    study = ("study=bmd09_table1", *TINY[3:5], "study.datasets=[digits]", "kmeans.n_init=1", "out=o")
+    first, second = (compose(*study, f"study.reducers=[{name}]") for name in ("svd", "none"))
+
+    def asked():
+        return set(json.loads((tmp_path / "o" / "asked.json").read_text())["bmd09_table1"])
+
+    jobs.run_jobs([first], Limits(), whole=False)
+    known = asked()
+    jobs.run_jobs([second], Limits(), whole=False)
+    assert asked() > known
+    assert "as it was run now" not in capsys.readouterr().err
+    jobs.run_jobs([first])
+    assert asked() == known
+    assert "now read bmd09_table1 as it was run now; rows of 1 other" in capsys.readouterr().err

@@ -194,7 +194,7 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
     def run(study: str, grids: Mapping[Cell, Sequence[int]], repeats: int, timed: int = 0) -> int:
         configs = [_config(plan, cell, study, grid, repeats, timed, out) for cell, grid in grids.items()]
         left = None if math.isinf(until) else max(until - time.time(), 0.0)
-        return run_jobs([Job.from_configs(configs)], Limits(budget=left), stated=False)
+        return run_jobs([Job.from_configs(configs)], Limits(budget=left), whole=False)
 
     timed = {cell: grid for cell in todo if (grid := _timed_grid(plan, cell))}
     for repeats in [plan.repeats.least] if thin else _rounds(plan.repeats):

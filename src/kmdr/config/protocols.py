@@ -86,11 +86,15 @@ def pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
 
 
 def _most_repeats(study: Config, names: Sequence[str]) -> dict[str, int]:
-    """Return the maximal number of repetitions of those reducers of a study that have one."""
+    """Return the maximal number of repetitions of the reducers of a study that have one.
+
+    Other known reducers are allowed, because ``study.reducers=[…]`` on a command line may leave some of a study out.
+    """
     most = study.get("most_repeats") or {}
     if not isinstance(most, Mapping):
         raise UserError(f"study.most_repeats = {shown(most)} is not a mapping; write e.g. '{{none: 1000}}'")
+    known = {*names, *config_files("reducer"), *reducers.names()}
     for name in most:
-        if name not in names:
+        if name not in known:
             raise unknown("reducer under study.most_repeats", str(name), names)
     return {name: whole_number(f"study.most_repeats.{name}", count, 1) for name, count in most.items()}

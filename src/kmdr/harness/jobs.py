@@ -37,7 +37,7 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
-from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_missing
+from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
 from kmdr.results.outdated import missing as unfinished
 from kmdr.results.outdated import mixed_code, outdated_code
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
@@ -228,11 +228,10 @@ def _without_plan(known: Mapping[str, Any], names: Collection[str]) -> dict[str,
     return dict(known) if len(rest) == len(studies) else plan_of_studies(rest)
 
 
-def _with_asked(
-    known: Mapping[str, list[str]], asked: Collection[tuple[str, str]], names: Collection[str]
+def _with_latest(
+    known: Mapping[str, list[str]], latest: Mapping[str, list[str]], names: Collection[str]
 ) -> dict[str, list[str]]:
     """Return the configurations each study was last run with, and log where these replace others of a named study."""
-    latest = {study: sorted(config for name, config in asked if name == study) for study, _ in asked}
     for study in sorted(set(names)):
         replaced = set(known.get(study, ())) - set(latest.get(study, known.get(study, ())))
         if replaced:
@@ -327,7 +326,7 @@ def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Par
     return _Request(store, jobs, limits, part, tasks, asked, names, cut, seconds, wrong)
 
 
-def _plan(request: _Request, start: float, *, stated: bool) -> _Planned:
+def _plan(request: _Request, start: float, *, whole: bool) -> _Planned:
     """Choose what to run of what the folder lacks."""
     store, tasks, bounds = request.store, request.tasks, request.bounds
     known = store.merge()
@@ -340,9 +339,9 @@ def _plan(request: _Request, start: float, *, stated: bool) -> _Planned:
     for study, labels in plan.left_out.items():
         for label in labels:
             tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
-    if request.limits and stated:
+    if request.limits and whole:
         store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, {}))
-    elif request.names and stated and read_json(store.folder, PLAN):
+    elif request.names and whole and read_json(store.folder, PLAN):
         store.change(PLAN, lambda known: _without_plan(known, request.names))
     total = sum(plan.seconds[task] for task in plan.tasks) + (ALLOWANCE_SECONDS if request.limits else 0.0)
     _announce_heavy(plan, total, workers, request.limits)
@@ -350,7 +349,7 @@ def _plan(request: _Request, start: float, *, stated: bool) -> _Planned:
 
 
 def _run(
-    request: _Request, planned: _Planned, start: float, draw: Draw | None, *, stated: bool
+    request: _Request, planned: _Planned, start: float, draw: Draw | None, *, whole: bool
 ) -> tuple[list[TextRow], int, list[Path]]:
     """Run the plan and draw what follows from it; return the rows, how many tasks were late, and the files."""
     limits, store, bounds, tasks = request.limits, request.store, request.bounds, planned.plan.tasks
@@ -361,10 +360,13 @@ def _run(
             until = end - ALLOWANCE_SECONDS
             seconds = planned.plan.seconds
             rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
-        if limits and stated and late:
+        if limits and whole and late:
             behind = Counter(task.study for task in unfinished(tasks, _as_done(rows), request.refresh))
             store.change(PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, behind))
-        store.change(ASKED, lambda known: _with_asked(known, request.asked, request.names))
+        latest = {name: sorted(config for study, config in request.asked if study == name) for name, _ in request.asked}
+        store.change(
+            ASKED, lambda known: _with_latest(known, latest, request.names) if whole else unite_asked(known, latest)
+        )
         made: list[Path] = []
         if draw and not request.part and (limits or request.names):
             made += draw(store.folder, request.names, limits, progress, end - DRAWING_SECONDS)
@@ -414,7 +416,7 @@ def run_jobs(
     limits: Limits | None = None,
     *,
     part: Part | None = None,
-    stated: bool = True,
+    whole: bool = True,
     draw: Draw | None = None,
     show: Show | None = None,
 ) -> int:
@@ -426,8 +428,9 @@ def run_jobs(
         Of a reproduction.
     part : Part, optional
         The part of the tasks to run; nothing is then drawn.
-    stated : bool
-        Whether ``plan.json``, and so the report, states what was planned of the studies.
+    whole : bool
+        Whether the jobs are all of their studies: ``plan.json``, and so the report, states what was planned of them,
+        and their configurations replace earlier ones. Otherwise, as in a round of the atlas, these count with them.
     draw : callable, optional
         Makes the files that follow from the rows, if studies were run or there are limits.
     show : callable, optional
@@ -455,8 +458,8 @@ def run_jobs(
             store = Store(together[0].out)  # refuses a folder that cannot be written to
             with store.held():
                 request = _prepare(store, together, limits, part)
-                planned = _plan(request, start, stated=stated)
-                rows, late, made = _run(request, planned, start, draw, stated=stated)
+                planned = _plan(request, start, whole=whole)
+                rows, late, made = _run(request, planned, start, draw, whole=whole)
                 failed += _report(request, planned, rows, late, made, show)
         except UserError:
             raise

@@ -146,6 +146,4 @@ def run_multiverses(
             f"{len(design.spec.choices)} choices; about {duration_text(spent[id(design)])}"
         )
     store.change(UNIVERSES, lambda known: {**known, **{design.spec.paper: design.record() for design in designs}})
-    return run_jobs(
-        [job for design in designs for job in design.jobs()], Limits(budget=budget), stated=False, draw=draw
-    )
+    return run_jobs([job for design in designs for job in design.jobs()], Limits(budget=budget), whole=False, draw=draw)

@@ -151,6 +151,11 @@ def unite_missing(available: Collection[str], reasons: Mapping[str, str], others
     return {name: without_folders(why) for name, why in {**others, **reasons}.items() if name not in available}
 
 
+def unite_asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Return the configurations of each study of both."""
+    return {study: sorted({*known.get(study, ()), *new.get(study, ())}) for study in sorted({*known, *new})}
+
+
 def _are_limits(value: Mapping[str, Any]) -> bool:
     budget = value.get("budget_seconds") or 0
     return isinstance(budget, int | float) and 0 <= budget < 1e12 and _is_count(value.get("tasks_not_begun", 0))

@@ -24,7 +24,7 @@ from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import UNKNOWN, read_note, sha256_hex, write_table
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_contents, read_file, require_file, write_file
-from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_missing
+from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
 from kmdr.results.paths import (
@@ -238,11 +238,6 @@ def _with_datasets(known: bytes, other: bytes) -> bytes:
     return table.getvalue().encode() if more else known
 
 
-def _asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Return the configurations of the last run of each study, of both folders."""
-    return {study: sorted({*known.get(study, ()), *new.get(study, ())}) for study in sorted({*known, *new})}
-
-
 def _universes(known: Mapping[str, list[Any]], new: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     """Return the universes of each paper that were run in either folder; the same universe gets both configurations."""
     papers = {}
@@ -308,7 +303,7 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
         for source in sources:
             source.rows.clear()  # large tables take much memory
         unions: Unions = {
-            ASKED: _asked, UNIVERSES: _universes, SHARDS: with_parts, PLAN: _plan,
+            ASKED: unite_asked, UNIVERSES: _universes, SHARDS: with_parts, PLAN: _plan,
             MISSING: partial(unite_missing, {row["dataset"] for row in rows}),
         }  # fmt: skip
         notes = _notes(sources, unions)
