@@ -1,6 +1,8 @@
 """The catalogue is complete: what each paper says it has is made, every open point is answered, nothing dangles."""
 
 import re
+import subprocess
+import sys
 import textwrap
 import tomllib
 from dataclasses import replace
@@ -18,9 +20,12 @@ from kmdr.claims.facts import _compute
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import judge, uncorrected, verdict_on
+from kmdr.cli.jobs import run_jobs
 from kmdr.config.studies import config_files, studies, study_names
 from kmdr.harness.jobs import compose
+from kmdr.harness.plan import Limits
 from kmdr.metrics import agreement, matchings
+from kmdr.reporting.reproduce import run_papers
 from rows import make_results, make_rows
 
 PAPERS = {paper.name: paper for paper in papers()}
@@ -206,6 +211,17 @@ STUDY = """
 """
 
 
+FACT = """
+    from kmdr.claims.catalogue import fact
+
+    @fact("own25_x", ['synth'])
+    def f(datasets, results):
+        return results.all_rows
+
+    FACTS = [f]
+"""
+
+
 @pytest.fixture
 def guest(tmp_path, monkeypatch):
     """A folder with one paper, and ``KMDR_PATH`` that names it."""
@@ -291,12 +307,43 @@ def test_no_trace_of_a_guest_is_left(monkeypatch, guest):
             "paper.toml: summary.findings = 'F' is not a list",
         ),
         ("claims.py", "CLAIMS = ()", "differ in own25-1"),
+        *(
+            (f"{module}.py", content, message)
+            for module, name in (("items", "ITEMS"), ("claims", "CLAIMS"), ("facts", "FACTS"))
+            for content, message in (
+                ("raise OSError('no')", rf"{module}\.py cannot be imported \(OSError: no\); fix it"),
+                ("import nothing_here", rf"{module}\.py cannot be imported \(ModuleNotFoundError"),
+                ("def f(:", rf"{module}\.py cannot be imported \(SyntaxError"),
+                (f"{name} = 5", rf"{name} of .*{module}\.py is 5; give a list"),
+                (f"{name} = [3]", rf"{name} of .*{module}\.py is \[3\]; give a list"),
+                (f"{name} = {{'a': 3}}", rf"{name} of .*{module}\.py is .* give a list"),
+            )
+        ),
+        (
+            "claims.py",
+            CLAIMS.replace('lambda results: "Blue it is."', "'Blue'"),
+            "ANSWERS of .* functions",
+        ),
+        (
+            "items.py",
+            ITEMS.replace("ITEMS = (", "ITEMS = 2 * ("),
+            "differ in own25_table1; list the same numbers .* once",
+        ),
+        ("items.py", ITEMS.replace("[STUDY]", "STUDY"), "items.py: studies = .* is a text; give a list"),
+        (
+            "facts.py",
+            FACT.replace("['synth']", "'synth'"),
+            "facts.py: datasets = 'synth' is a text; give a list of names",
+        ),
+        ("facts.py", FACT.replace("own25_x", "bzd10_products"), "a fact 'bzd10_products'; begin each name with own25_"),
+        ("facts.py", FACT.replace("own25_x", "../own25_x"), "the name of a fact = '../own25_x' is not a name"),
+        ("facts.py", FACT.replace("[f]", "[f, f]"), "a fact 'own25_x'; .* use it once"),
     ],
 )
 def test_a_mistake_in_a_paper_is_told_in_a_sentence(guest, name, content, message):
     (guest / name).write_text(textwrap.dedent(content))
     with pytest.raises(UserError, match=message):
-        [*items(), *claims()]
+        [(paper.items, paper.claims, paper.facts, paper.answers) for paper in papers()]
 
 
 @pytest.mark.parametrize(
@@ -405,3 +452,32 @@ def test_a_plugins_claim_that_returns_another_value_is_a_verdict_that_names_it(v
 
     verdict = uncorrected(replace(claims()[0], test=broken), make_results([make_rows("s", "digits", "none")]))
     assert (verdict.outcome, "its function broken returned no valid value" in verdict.sentence) == ("not run", True)
+
+
+def test_a_mistake_in_a_paper_is_told_before_its_studies_run(guest, tmp_path, monkeypatch):
+    (guest / "facts.py").write_text("FACTS = 5")
+    monkeypatch.setattr("kmdr.harness.jobs.run_tasks", lambda *_: pytest.fail("trials were run"))
+    for run in (
+        lambda: run_papers(["own25"], tmp_path / "o", Limits()),
+        lambda: run_jobs([compose("study=own25_study")]),
+    ):
+        with pytest.raises(UserError, match="FACTS of"):
+            run()
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_report_is_not_current_after_its_paper_or_another_plugin_was_edited(guest, tmp_path):
+    folder = tmp_path / "o"
+
+    def fingerprint_now():  # what an edit changes is read by the next process
+        code = "import sys; from pathlib import Path; from kmdr.reporting.contents import fingerprint; "
+        code += "print(fingerprint(Path(sys.argv[1])))"
+        return subprocess.run([sys.executable, "-c", code, folder], capture_output=True, check=True, text=True).stdout
+
+    before = fingerprint_now()
+    assert fingerprint_now() == before
+    (guest / "items.py").write_text(textwrap.dedent(ITEMS).replace("Means", "Medians"))
+    edited = fingerprint_now()
+    assert edited != before
+    (guest / "names.py").write_text("STUDY = 'own25_study'\nOTHER = 1\n")
+    assert fingerprint_now() not in (before, edited)

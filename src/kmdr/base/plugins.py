@@ -74,8 +74,20 @@ class PaperFolder:
     package: str
 
     def module(self, name: str) -> ModuleType | None:
-        """Return one of the paper's modules; None if it has none of that name."""
-        return importlib.import_module(f"{self.package}.{name}") if (self.folder / f"{name}.py").is_file() else None
+        """Return one of the paper's modules; None if it has none of that name.
+
+        Raises
+        ------
+        UserError
+            If it cannot be imported.
+        """
+        file = self.folder / f"{name}.py"
+        try:
+            return importlib.import_module(f"{self.package}.{name}") if file.is_file() else None
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from error
+        except Exception as error:  # whatever a user's module raises
+            raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); fix it") from error
 
 
 _BUILT_IN = Root(Path(__file__).resolve().parents[1], "kmdr", "kmdr")

@@ -9,6 +9,7 @@ score of every word, is a fact: a table that the run stores.
 
 import shlex
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -20,7 +21,7 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.rows import timed_rows
 from kmdr.analysis.statistics import Component
-from kmdr.base.errors import UserError, raised_by, unknown
+from kmdr.base.errors import UserError, plain_name, raised_by, shown, unknown
 from kmdr.base.files import StorageError
 from kmdr.base.identity import is_own
 from kmdr.base.plugins import PaperFolder, paper_folders
@@ -34,6 +35,7 @@ from kmdr.figures.tables import Table
 
 Kind = Literal["figure", "table"]
 T = TypeVar("T")
+P = TypeVar("P", "Item", "Claim")
 
 
 @dataclass(frozen=True)
@@ -324,40 +326,60 @@ class Paper:
         """Return the short name, with which the ids of its items and claims begin."""
         return self.folder.name
 
-    def _listed(self, module: str, name: str) -> Any:
-        return getattr(self.folder.module(module), name, ())
+    def _listed(self, module: str, name: str, kind: type[T]) -> tuple[T, ...]:
+        """Return what a module of the paper lists under a name; raise a UserError if it lists anything else."""
+        listed = getattr(self.folder.module(module), name, ())
+        if not isinstance(listed, Sequence) or not all(isinstance(part, kind) for part in listed):
+            raise UserError(
+                f"{name} of {self.folder.folder / module}.py is {shown(listed)}; give a list of what the decorators of "
+                "kmdr.claims.catalogue return"
+            )
+        return tuple(listed)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """Return its tables and figures, each by number."""
-        made = {item.id: item for item in self._listed("items", "ITEMS")}
-        return tuple(made[id_] for id_ in _check_ids(self, made, (*self.table_ids, *self.figure_ids)))
+        return _ordered(self, self._listed("items", "ITEMS", Item), (*self.table_ids, *self.figure_ids))
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """Return its claims, by number."""
-        made = {claim.id: claim for claim in self._listed("claims", "CLAIMS")}
-        return tuple(made[id_] for id_ in _check_ids(self, made, self.claim_ids))
+        return _ordered(self, self._listed("claims", "CLAIMS", Claim), self.claim_ids)
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
         """Return its facts."""
-        return tuple(self._listed("facts", "FACTS"))
+        facts = self._listed("facts", "FACTS", Fact)
+        names = [plain_name("the name of a fact", fact.name) for fact in facts]
+        for name in names:
+            if not name.startswith(f"{self.name}_") or names.count(name) > 1:
+                raise UserError(
+                    f"{self.folder.folder / 'facts.py'} names a fact {name!r}; begin each name with {self.name}_ and "
+                    "use it once"
+                )
+        return facts
 
     @cached_property
     def answers(self) -> Mapping[str, Answer]:
         """Return the answers to open points that no study flips, by the point's id."""
-        return dict(self._listed("claims", "ANSWERS"))
+        answers = getattr(self.folder.module("claims"), "ANSWERS", {})
+        if not isinstance(answers, Mapping) or not all(map(callable, answers.values())):
+            raise UserError(
+                f"ANSWERS of {self.folder.folder / 'claims.py'} is {shown(answers)}; give functions of results by the "
+                "ids of open points"
+            )
+        return answers
 
 
-def _check_ids(paper: Paper, made: Mapping[str, object], stated: Sequence[str]) -> Sequence[str]:
-    """Return the ids that a paper states; raise a UserError unless its modules create exactly these."""
-    if differing := set(made) ^ set(stated):
+def _ordered(paper: Paper, made: Sequence[P], stated: Sequence[str]) -> tuple[P, ...]:
+    """Return items or claims in the order of ``paper.toml``; raise a UserError unless each of these was made once."""
+    times = Counter(part.id for part in made)
+    if differing := set(times) ^ set(stated) | {id_ for id_, count in times.items() if count > 1}:
         raise UserError(
             f"{paper.folder.folder}: paper.toml and the modules differ in {', '.join(sorted(differing))}; list the "
-            "same numbers in both"
+            "same numbers in both, each once"
         )
-    return stated
+    return tuple(sorted(made, key=lambda part: stated.index(part.id)))
 
 
 _PAPER_NEEDS = ("title", "authors", "venue", "year")
@@ -472,10 +494,18 @@ def item(id_: str) -> Item:
 # -- decorators with which a paper's modules create items, claims and facts --
 
 
+def _names(what: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return names as a tuple; raise a UserError for a text, whose letters would count as names."""
+    if isinstance(names, str):
+        raise UserError(f"{what} = {shown(names)} is a text; give a list of names, as in {what}=[{names!r}]")
+    return tuple(names)
+
+
 def _item(
     kind: Kind, id_: str, title: str, studies: Sequence[str], facts: Sequence[str], datasets: Sequence[str]
 ) -> Callable[[Callable[[Results], Drawing | Table]], Item]:
-    return lambda make: Item(id_, kind, title, tuple(studies), tuple(facts), tuple(datasets), make)
+    read = _names("studies", studies), _names("facts", facts), _names("datasets", datasets)
+    return lambda make: Item(id_, kind, title, *read, make)
 
 
 def figure(
@@ -513,8 +543,9 @@ def claim(
         The paper's words for the part that decides, or for each of several parts.
     """
     parts = {"": central} if isinstance(central, str) else dict(central)
+    read = _names("studies", studies), _names("facts", facts), _names("datasets", datasets)
     return lambda test: Claim(
-        id_, sentence, where, tuple(studies), tuple(facts), tuple(datasets), test, parts, dict(side or {}),
+        id_, sentence, where, *read, test, parts, dict(side or {}),
         tuple(scope), paired,
     )  # fmt: skip
 
@@ -523,7 +554,8 @@ def fact(
     name: str, datasets: Sequence[str], *, studies: Sequence[str] = (), slow: bool = False
 ) -> Callable[[Callable[[Sequence[Dataset], Results], pd.DataFrame]], Fact]:
     """Return a decorator that turns the function that computes a fact into a fact."""
-    return lambda make: Fact(name, tuple(datasets), tuple(studies), make, slow)
+    read = _names("datasets", datasets), _names("studies", studies)
+    return lambda make: Fact(name, *read, make, slow)
 
 
 # -- reproducing an item or a claim --

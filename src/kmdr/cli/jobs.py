@@ -7,12 +7,13 @@ from kmdr.config.compose import configs_of_command_line
 from kmdr.harness import jobs as harness
 from kmdr.harness.jobs import Job
 from kmdr.harness.shard import Part
-from kmdr.reporting.reproduce import draw
+from kmdr.reporting.reproduce import check_modules, draw
 from kmdr.results.folder import write_file
 
 
 def run_jobs(jobs: Sequence[Job], *, part: Part | None = None) -> int:
     """Run jobs as `kmdr.harness.jobs.run_jobs` does, draw their figures, and print the table of the run."""
+    check_modules({str(job.study.get("paper")) for job in jobs if job.study})
     return harness.run_jobs(jobs, part=part, draw=draw, show=show_run)
 
 

@@ -13,6 +13,7 @@ from kmdr.atlas.design import STUDY as ATLAS
 from kmdr.atlas.effects import KEY, effects, third_party_effects
 from kmdr.atlas.evidence import TRAITS_FACT, atlas_folder, select_atlas, with_forms
 from kmdr.base.errors import UserError
+from kmdr.base.plugins import origin_of_root, plugin_roots
 from kmdr.base.private_paths import without_folders
 from kmdr.base.process import release_memory
 from kmdr.base.provenance import code_version
@@ -178,7 +179,7 @@ def _multiverse_runs(folder: Path, notes: list[str]) -> list[MultiverseRun]:
 
 
 def fingerprint(folder: Path) -> bytes:
-    """Return a hash of what a report is made from: rows, facts, missing datasets, plan, code and papers."""
+    """Return a hash of what a report is made from: rows, facts, missing datasets, plan, code, plugins and papers."""
     digest = sha256(code_version().encode())
     inputs = [rows_file(folder).name, ASKED, MISSING, PLAN, UNIVERSES, SEEDS]
     home = multiverse_folder(folder)
@@ -196,6 +197,7 @@ def fingerprint(folder: Path) -> bytes:
                     digest.update(Path(name).name.removesuffix(".xz").encode() + file_digest(table, "sha256").digest())
         except UserError as error:  # the report says so
             digest.update(str(error).encode())
+    digest.update("\n".join(map(origin_of_root, plugin_roots())).encode())  # code_version() is of kmdr alone
     read = ("paper.toml", "reported.csv", "counts.csv", FILE)
     for file in (paper.folder.folder / name for paper in papers() for name in read):
         digest.update(file.name.encode() + (sha256(file.read_bytes()).digest() if file.is_file() else b""))
