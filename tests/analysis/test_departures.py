@@ -15,6 +15,7 @@ from kmdr.harness.jobs import compose
 from kmdr.reducers import recorded
 from kmdr.reporting.build import build, report_of
 from kmdr.reporting.contents import read_contents
+from kmdr.results.json_files import plan_of_studies
 from rows import make_rows, write_rows
 
 GRID = range(5, 101, 5)
@@ -88,6 +89,15 @@ def test_fewer_repetitions_are_told_unless_they_were_planned():
     assert departure.overrides == ("repeats=4",)
     assert of(rows_with(repeats=4), studies={STUDY: {"repeats_planned": 4}}) == {}
     assert of(rows_with(grid=(5, 50)), thinned_grid=True) == {}
+
+
+@pytest.mark.parametrize("alone", [{}, {"repeats_planned": 10, "thinned_grid": False}])
+def test_a_thinned_grid_of_another_study_hides_no_departure(alone):
+    short = {"repeats_planned": 1, "repeats_full": 10, "left_out": [], "budget_seconds": None, "thinned_grid": True,
+             "tasks_not_begun": 0}  # fmt: skip
+    studies = {"bzmd15_fig2": short} | ({STUDY: {**short, **alone}} if alone else {})
+    assert of(rows_with(grid=(5, 50)), **plan_of_studies(studies))[STUDY].settings == ("r = 5, 50, not 5, 10, …, 100",)
+    assert of(rows_with(grid=(5, 50)), **plan_of_studies({STUDY: short})) == {}
 
 
 def test_methods_and_datasets_without_rows_are_told_of_unless_they_could_not_be_had():

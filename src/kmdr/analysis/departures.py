@@ -83,23 +83,23 @@ def departures(
         Unavailable datasets, which the report lists elsewhere.
     """
     known = rows[rows["engine"] != ""]
+    planned = planned_studies(plan)
+    otherwise = {} if planned else plan  # a study that a plan of others lacks was run by itself, in full
     compared = {
-        str(study): _departure(to_text(of_study), experiments(str(study)), str(study), plan, missing)
+        str(study): _departure(to_text(of_study), experiments(str(study)), planned.get(str(study), otherwise), missing)
         for study, of_study in known.groupby("study", sort=True)
     }
     return {name: departure for name, departure in compared.items() if departure is not None}
 
 
 def _departure(
-    rows: pd.DataFrame, asked: Sequence[Experiment], study: str, plan: Mapping[str, Any], missing: Collection[str]
+    rows: pd.DataFrame, asked: Sequence[Experiment], planned: Mapping[str, Any], missing: Collection[str]
 ) -> Departure | None:
     if not asked:
         return None
     settings: dict[str, None] = {}
     overrides: dict[str, None] = {}
     counts: list[tuple[int, int]] = []
-    planned = planned_studies(plan).get(study, {})
-    thinned = planned.get("thinned_grid", plan.get("thinned_grid"))
     for _, trials in rows.groupby(["config_hash", "options"], sort=False):
         row = trials.iloc[0].to_dict()
         experiment = _nearest(row, asked)
@@ -107,7 +107,7 @@ def _departure(
         for text, command in _differences(row, experiment, asked):
             settings[text], overrides[command] = None, None
         wanted = _sizes(row, experiment)
-        if not thinned and (present := sorted(map(int, trials["r"].unique()))) != wanted:
+        if not planned.get("thinned_grid") and (present := sorted(map(int, trials["r"].unique()))) != wanted:
             settings[f"r = {_listed(present)}, not {_listed(wanted)}"] = None
             overrides[f"r_grid={override(present)}"] = None
         if row["seed"] != experiment.seed:
