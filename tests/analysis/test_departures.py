@@ -4,6 +4,8 @@ import shlex
 
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kmdr.analysis.departures import departures, seed_settings
 from kmdr.base.text import canonical
@@ -88,6 +90,15 @@ def test_fewer_repetitions_are_told_unless_they_were_planned():
     assert departure.overrides == ("repeats=4",)
     assert of(rows_with(repeats=4), studies={STUDY: {"repeats_planned": 4}}) == {}
     assert of(rows_with(grid=(5, 50)), thinned_grid=True) == {}
+
+
+@given(st.lists(st.integers(1, 12), min_size=len(GRID), max_size=len(GRID)))
+@example([10] * (len(GRID) - 1) + [2])
+def test_the_r_with_the_fewest_repetitions_counts(counts):
+    rows = rows_with(repeats=max(counts))
+    rows = rows[rows["repeat"] < rows["r"].map(dict(zip(GRID, counts, strict=True)))]
+    departure = of(rows).get(STUDY)
+    assert (departure.repetitions if departure else 10) == min(10, *counts)
 
 
 def test_methods_and_datasets_without_rows_are_told_of_unless_they_could_not_be_had():
