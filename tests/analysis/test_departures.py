@@ -4,6 +4,8 @@ import shlex
 
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kmdr.analysis.departures import departures, seed_settings
 from kmdr.base.text import canonical
@@ -98,6 +100,15 @@ def test_a_thinned_grid_of_another_study_hides_no_departure(alone):
     studies = {"bzmd15_fig2": short} | ({STUDY: {**short, **alone}} if alone else {})
     assert of(rows_with(grid=(5, 50)), **plan_of_studies(studies))[STUDY].settings == ("r = 5, 50, not 5, 10, …, 100",)
     assert of(rows_with(grid=(5, 50)), **plan_of_studies({STUDY: short})) == {}
+
+
+@given(st.lists(st.integers(1, 12), min_size=len(GRID), max_size=len(GRID)))
+@example([10] * (len(GRID) - 1) + [2])
+def test_the_r_with_the_fewest_repetitions_counts(counts):
+    rows = rows_with(repeats=max(counts))
+    rows = rows[rows["repeat"] < rows["r"].map(dict(zip(GRID, counts, strict=True)))]
+    departure = of(rows).get(STUDY)
+    assert (departure.repetitions if departure else 10) == min(10, *counts)
 
 
 def test_methods_and_datasets_without_rows_are_told_of_unless_they_could_not_be_had():

@@ -8,6 +8,7 @@ import pytest
 
 from atlas_rows import atlas_rows
 from kmdr import reducers
+from kmdr.atlas import run
 from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, run_key, sizes
 from kmdr.atlas.effects import QUANTITIES, effects
 from kmdr.atlas.run import _config, _rounds, _wide, cells, run_atlas, wide_lines, with_method
@@ -165,3 +166,9 @@ def test_a_method_is_repeated_also_if_the_folder_has_another_of_its_name(tmp_pat
     plan = with_method(design(), "b.PCA")
     asked = {cell: cell.r_grid for cell in cells(plan, ["usps"]) if cell.form == "raw"}
     assert {cell: tuple(grid) for cell, grid in _wide(plan, asked, tmp_path).items()} == asked
+
+
+def test_a_budget_in_which_no_trial_fits_is_reported_as_too_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "run_jobs", lambda *_, **__: 0)
+    with pytest.raises(UserError, match="budget was over before any trial of the atlas; give more"):
+        run_atlas(tmp_path, 61.0, ["synth"], "svd")

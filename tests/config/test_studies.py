@@ -1,5 +1,8 @@
 """Files of configurations are read as OmegaConf reads them."""
 
+import contextlib
+import os
+
 import pytest
 import yaml
 from hypothesis import example, given
@@ -7,8 +10,12 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from kmdr.atlas import design as atlas
 from kmdr.base.errors import UserError
-from kmdr.config.studies import GROUPS, config_files, load_config
+from kmdr.config.compose import compose_configs, study_configs
+from kmdr.config.studies import GROUPS, config_files, load_config, studies
+from kmdr.harness.jobs import compose, run_jobs
+from kmdr.multiverse import choices
 
 texts = st.text(st.characters(exclude_categories=["C"]))
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts)
@@ -73,3 +80,116 @@ def test_what_omegaconf_refuses_is_refused_with_the_file(tmp_path, text):
 def test_a_file_without_settings_has_none(tmp_path):
     (tmp_path / "empty.yaml").write_text("# only a comment\n")
     assert load_config(tmp_path / "empty.yaml") == {}
+
+
+STUDY = {"datasets": ["digits"], "reducers": ["none"]}
+
+
+def written_study(folder, study, name="mine", **settings):
+    file = folder / "conf" / "study" / f"{name}.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump({"repeats": 1, "r_grid": [2], "study": study, **settings}), "utf-8")
+    return file
+
+
+def plugin(monkeypatch, *folders):
+    monkeypatch.setenv("KMDR_PATH", os.pathsep.join(map(str, folders)))
+
+
+# Values that no entry of these has; a text in quotes is a text.
+WRONG = {
+    **dict.fromkeys(("title", "note", "paper"), st.one_of(st.integers(), st.booleans(), st.lists(texts))),
+    **dict.fromkeys(("on_request", "beyond_paper"), st.one_of(st.integers(), texts, st.lists(texts))),
+    "flip": st.one_of(
+        st.integers(), texts, st.lists(texts), st.dictionaries(st.sampled_from(["entry", "base"]), texts)
+    ),
+    "name": st.one_of(st.none(), st.integers(), st.booleans(), texts.filter(lambda text: text != "mine")),
+    "tilte": texts,
+}
+
+
+@given(st.sampled_from(sorted(WRONG)).flatmap(lambda key: WRONG[key].map(lambda value: (key, value))))
+@example(("name", "bzd10_fig1"))
+@example(("on_request", "no"))
+def test_an_invalid_entry_of_a_study_is_refused_with_its_file(tmp_path_factory, entry):
+    folder = tmp_path_factory.mktemp("plugin")
+    key, value = entry
+    written_study(folder, {**STUDY, key: value})
+    with pytest.MonkeyPatch.context() as patch:
+        plugin(patch, folder)
+        with pytest.raises(UserError, match=rf"mine\.yaml.*{key}"):
+            studies()
+
+
+@given(st.sampled_from(["datasets", "reducers"]), st.lists(values, max_size=2))
+@example("datasets", [{}])
+def test_whatever_a_study_lists_all_studies_can_be_listed_or_are_refused(tmp_path_factory, group, listed):
+    folder = tmp_path_factory.mktemp("plugin")
+    written_study(folder, {**STUDY, group: listed})
+    with pytest.MonkeyPatch.context() as patch:
+        plugin(patch, folder)
+        with contextlib.suppress(UserError):
+            (study,) = (study for study in studies() if study["name"] == "mine")
+            assert all(isinstance(name, str) for name in study[group])
+
+
+@pytest.mark.parametrize("group", [*GROUPS, "reducer", "runner"])
+def test_a_plugin_replaces_no_configuration_of_kmdr_or_of_a_paper(tmp_path, monkeypatch, group):
+    name = sorted(config_files(group))[0]
+    file = tmp_path / "conf" / group / f"{name}.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("n_init: 1\n")
+    plugin(monkeypatch, tmp_path)
+    with pytest.raises(UserError, match=f"both named {name}; rename one of them"):
+        config_files(group)
+
+
+def test_two_plugins_have_no_study_of_the_same_name(tmp_path, monkeypatch):
+    for folder in ("one", "other"):
+        written_study(tmp_path / folder, STUDY)
+    plugin(monkeypatch, tmp_path / "one", tmp_path / "one")
+    assert config_files("study")["mine"].is_relative_to(tmp_path / "one")
+    plugin(monkeypatch, tmp_path / "one", tmp_path / "other")
+    with pytest.raises(UserError, match="both named mine; rename one of them"):
+        studies()
+
+
+def test_a_study_without_a_name_has_that_of_its_file(tmp_path, monkeypatch):
+    written_study(tmp_path, STUDY)
+    plugin(monkeypatch, tmp_path)
+    (config,) = compose_configs("study=mine")
+    assert config["study"]["name"] == "mine"
+    assert [config["study"]["name"] for config in study_configs("mine")] == ["mine"]
+
+
+@pytest.mark.parametrize("settings", [{"defaults": ["bzmd15_fig1"]}, {"hydra": {"run": {"dir": "x"}}}])
+def test_a_study_that_a_report_cannot_read_is_refused_before_it_is_run(tmp_path, monkeypatch, settings):
+    written_study(tmp_path, STUDY, **settings)
+    plugin(monkeypatch, tmp_path)
+    with pytest.raises(UserError, match=r"defaults|hydra"):
+        run_jobs([compose("study=mine", f"out={tmp_path / 'out'}", "runner=sequential")])
+    assert not (tmp_path / "out" / "rows.csv").exists()
+
+
+def test_what_hydra_cannot_merge_is_named(tmp_path, monkeypatch):
+    written_study(tmp_path, STUDY, kmeans=[1])
+    plugin(monkeypatch, tmp_path)
+    with pytest.raises(UserError, match=r"'study/mine'.*: Cannot merge"):
+        compose_configs("study=mine")
+
+
+@pytest.mark.parametrize("text", ["", "repeats: 1\n", "study: null\n", "study: [digits]\n"])
+def test_a_file_without_a_study_runs_nothing(tmp_path, monkeypatch, text):
+    written_study(tmp_path, STUDY).write_text(text)
+    plugin(monkeypatch, tmp_path)
+    for composed in (lambda: compose_configs("study=mine"), lambda: study_configs("mine"), studies):
+        with pytest.raises(UserError, match=r"mine\.yaml is not a valid study"):
+            composed()
+
+
+@pytest.mark.parametrize("name", ["custom", atlas.STUDY, atlas.TIMES, f"{choices.STUDY}bzd10"])
+def test_no_study_has_the_name_of_rows_of_another_kind(tmp_path, monkeypatch, name):
+    written_study(tmp_path, STUDY, name)
+    plugin(monkeypatch, tmp_path)
+    with pytest.raises(UserError, match=f"{name}; rename it"):
+        run_jobs([compose(f"study={name}", f"out={tmp_path / 'out'}", "runner=sequential")])

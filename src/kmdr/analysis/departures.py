@@ -34,7 +34,7 @@ class Departure:
     overrides : tuple of str
         Command-line settings that reproduce such rows.
     repetitions : int
-        Number of repetitions of the configuration with the smallest share of them.
+        Number of repetitions of the configuration and r with the smallest share of them.
     asked : int
         Number of repetitions that this configuration asks for.
     absent : tuple of str
@@ -103,7 +103,8 @@ def _departure(
     for _, trials in rows.groupby(["config_hash", "options"], sort=False):
         row = trials.iloc[0].to_dict()
         experiment = _nearest(row, asked)
-        counts.append((int(trials["repeat"].nunique()), experiment.repeats))
+        # Of each r: a later run with fewer r adds repetitions at these alone.
+        counts.append((int(trials.groupby("r")["repeat"].nunique().min()), experiment.repeats))
         for text, command in _differences(row, experiment, asked):
             settings[text], overrides[command] = None, None
         wanted = _sizes(row, experiment)

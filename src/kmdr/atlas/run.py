@@ -22,6 +22,7 @@ from kmdr.datasets import UnavailableError, registry
 from kmdr.harness.jobs import Job, run_jobs
 from kmdr.harness.plan import Limits, duration_text
 from kmdr.results.checksums import write_table
+from kmdr.results.table import has_rows
 
 _SETTINGS = {
     "matching": "best", "seed": 0, "refresh": False, "verify": "once", "keep_labels": False, "k": None,
@@ -201,6 +202,8 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
         count = sum(len(grid) for grid in asked.values())
         tell(f"kmdr: atlas: {count} cells of {len(names)} datasets, {repeats} repetitions each")
         status = max(status, run(STUDY, asked, repeats))
+        if not has_rows(out):
+            raise UserError("the budget was over before any trial of the atlas; give more, e.g. budget=10m")
         if repeats == plan.repeats.least:
             status = max(status, run(TIMES, timed, plan.timed.repeats, plan.timed.repeats))
             write_facts(plan, todo, out)

@@ -26,7 +26,7 @@ from kmdr.base.paths import CONF
 from kmdr.config import source
 from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
-from kmdr.config.studies import config_files, load_config, on_request
+from kmdr.config.studies import config_files, load_study, on_request
 from kmdr.config.suggestions import unknown_choice
 
 T = TypeVar("T")
@@ -50,7 +50,9 @@ def _keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
 
 
 def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """Return the first line of an error, and the second if the first ends with a colon."""
+    first, second, *_ = [*filter(None, map(str.strip, str(error).splitlines())), "", ""]
+    return f"{first} {second}".rstrip() if first.endswith(":") else first or type(error).__name__
 
 
 def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
@@ -153,11 +155,15 @@ def _group_files() -> tuple[tuple[Path, int], ...]:
 
 def _composed(file: Path, out: str, files: tuple[tuple[Path, int], ...], seed: int | None = None) -> Config:
     """Return the configuration of a study: Hydra composes the groups of its defaults list once for all studies."""
-    study = load_config(file)
+    study = load_study(file)
     overrides = tuple(_group_choices(study.pop("defaults", None) or [], file))
     settings = {"out": out} | ({} if seed is None else {"seed": seed})
     try:
-        return plain(OmegaConf.merge(_base(overrides, files), study, settings))
+        base = _base(overrides, files)
+        for name in study:
+            if name not in base:
+                raise unknown("setting", name, map(str, base))
+        return plain(OmegaConf.merge(base, study, settings))
     except (UserError, OmegaConfBaseException) as error:
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
 

@@ -10,7 +10,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from kmdr import datasets, reducers
-from kmdr.config.studies import GROUPS, config_files, external_files, load_config
+from kmdr.config.studies import GROUPS, config_files, external_files, load_config, load_study
 from kmdr.datasets import registry
 
 
@@ -48,7 +48,7 @@ class ExternalSource(ConfigSource):
         group, name = self._split(config_path)
         package = GROUPS[group][1] if group in GROUPS else group
         if file := self._offered[group][name]:
-            config = OmegaConf.create(load_config(file))
+            config = OmegaConf.create(load_study(file) if group == "study" else load_config(file))
             return ConfigResult(str(file), self.full_path(), config, {"package": package})
         settings = registry.entry(name).offered if group == "dataset" else reducers.settings(name)
         config = OmegaConf.create({"name": name, **settings})

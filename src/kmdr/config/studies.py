@@ -1,7 +1,7 @@
 """Configuration files of kmdr, papers and plugins, and the studies among them."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,26 +11,38 @@ from omegaconf import OmegaConf
 from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
-from kmdr.base.errors import UserError, shown
+from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.paths import CONF
 from kmdr.base.plugins import paper_folders, plugin_roots
 
 # For each group of configurations that a paper may have: its folder in the paper's, and the package of its files.
 GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmeans": ("kmeans", "kmeans")}
+# Names of studies without a file: rows outside any study, the rows of the atlas, and the rows of multiverses.
+RESERVED, MULTIVERSE_PREFIX = ("custom", "atlas", "atlas_times"), "multiverse_"
 # OmegaConf's reader of YAML on libyaml, where PyYAML has it: a tenth of the time, with the same values and checks.
 _Loader: Any = type("_Loader", ((yaml.CSafeLoader,) if yaml.__with_libyaml__ else ()) + (get_yaml_loader(),), {})
 
 
+def config_files(group: str) -> dict[str, Path]:
+    """Return all configurations of one group, by name.
+
+    Raises
+    ------
+    UserError
+        When two files have the same name: a study of a plugin would pass for that of a paper.
+    """
+    papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
+    files: dict[str, Path] = {}
+    for folder in [CONF / group, *papers, *(root.folder / "conf" / group for root in plugin_roots())]:
+        for path in sorted(folder.glob("*.yaml")):
+            if files.setdefault(path.stem, path) != path:
+                raise UserError(f"{path} and {files[path.stem]} are both named {path.stem}; rename one of them")
+    return files
+
+
 def external_files(group: str) -> dict[str, Path]:
     """Return the configurations of one group outside ``conf``, which papers and plugins have."""
-    papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
-    folders = [*papers, *(root.folder / "conf" / group for root in plugin_roots())]
-    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
-
-
-def config_files(group: str) -> dict[str, Path]:
-    """Return all configurations of one group, by name; files in ``conf/GROUP`` take precedence."""
-    return {**external_files(group), **{path.stem: path for path in (CONF / group).glob("*.yaml")}}
+    return {name: path for name, path in config_files(group).items() if path.parent != CONF / group}
 
 
 def load_config(file: Path) -> dict[str, Any]:
@@ -64,6 +76,22 @@ def _read(file: Path, changed: int) -> dict[str, Any]:
     return {str(key): value for key, value in (config or {}).items()}
 
 
+def _invalid(file: Path) -> UserError:
+    return UserError(
+        f"{file} is not a valid study; it needs repeats, and datasets and reducers under study, as the papers' studies "
+        "have"
+    )
+
+
+def load_study(file: Path) -> dict[str, Any]:
+    """Return the configuration of a study as `load_config` does, with the file's name unless the study has one."""
+    config = load_config(file)
+    if not isinstance(config.get("study"), dict):
+        raise _invalid(file)
+    config["study"].setdefault("name", file.stem)
+    return config
+
+
 def study_names() -> list[str]:
     """Return the names of the studies, sorted."""
     return sorted(config_files("study"))
@@ -85,17 +113,54 @@ def on_request() -> frozenset[str]:
     return frozenset(study["name"] for study in studies() if study["on_request"])
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_flip(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and _is_text(value.get("entry"))
+        and _are_texts(value.get("base"))
+        and _are_texts(value.get("claims"))
+        and all(isinstance(value.get(group) or {}, Mapping) for group in ("datasets", "reducers"))
+    )
+
+
+# What the entries of a study are, and a test of each; its other entries are checked when it is run.
+_ENTRIES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("title", "note", "paper"), ("text", _is_text)),
+    **{name: ("true or false", lambda value: isinstance(value, bool)) for name in ("on_request", "beyond_paper")},
+    "flip": ("a mapping with entry, base and claims", _is_flip),
+}
+_STUDY_KEYS = {"name", "datasets", "reducers", "most_repeats", *_ENTRIES}
+
+
 def _study(path: Path) -> Mapping[str, Any]:
     config = _current(path)  # a copy takes ten times as long as the rest, and reports ask for all studies often
     try:
-        defaults = {"name": path.stem, "title": "", "note": "", "on_request": False}
-        study = {**defaults, **config["study"], "repeats": config["repeats"]}
+        given = {str(key): value for key, value in config["study"].items() if value is not None or key == "name"}
+        study = {"name": path.stem, "title": "", "note": "", "on_request": False, **given}
+        study["repeats"] = config["repeats"]
         for group in ("datasets", "reducers"):
-            names = [str(next(iter(item)) if isinstance(item, Mapping) else item) for item in study[group]]
+            names = [str(next(iter(item)) if isinstance(item, Mapping) and item else item) for item in study[group]]
             study[group] = list(dict.fromkeys(names))
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
+        raise _invalid(path) from error
+    if study["name"] != path.stem:
         raise UserError(
-            f"{path} is not a valid study; it needs repeats, and datasets and reducers under study, as the papers' "
-            "studies have"
-        ) from error
+            f"{path} has study.name = {shown(study['name'])}, but a study has the name of its file; write {path.stem}"
+        )
+    if path.stem in RESERVED or path.stem.startswith(MULTIVERSE_PREFIX):
+        raise UserError(f"{path} has the name of other rows, which kmdr would read as {path.stem}; rename it")
+    for name, value in given.items():
+        if name not in _STUDY_KEYS:
+            raise UserError(f"{path}: {unknown('entry of study', name, _STUDY_KEYS)}")
+        words, is_valid = _ENTRIES.get(name, ("", bool))
+        if words and not is_valid(value):
+            raise UserError(f"{path} has study.{name} = {shown(value)}, which is not {words}; change it")
     return study

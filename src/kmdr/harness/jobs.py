@@ -16,7 +16,7 @@ from kmdr.base.errors import UserError, section, shown, yes_or_no
 from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.process import CrashError
 from kmdr.base.text import Volume, announce, canonical, counted, tell, wrapped
-from kmdr.config.compose import compose_configs, compose_study_configs
+from kmdr.config.compose import compose_configs, compose_study_configs, study_configs
 from kmdr.config.studies import studies as configured
 from kmdr.config.task import Task
 from kmdr.datasets import UnavailableError, UnverifiedError
@@ -306,6 +306,8 @@ def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Par
     names = [job.study["name"] for job in jobs if job.study]
     if limits or names:
         configured()  # refuses an invalid study file now, not after the run
+        for name in names:
+            study_configs(name)
     tasks, missing, wrong = _tasks(jobs, limits or Limits())
     if not tasks:
         raise UserError(" ".join(missing.values()))
