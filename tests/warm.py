@@ -1,8 +1,8 @@
 """What every command would read, compose and load first, done once in the server that forks commands and workers.
 
 Only what depends on this package alone is kept: the syntax trees and normal forms of its modules, compiled kernels that
-were loaded, and what Hydra knows of its plugins. Whatever depends on variables, files or installed packages is looked
-up again by each command. Run the module to see what a command takes with and without it.
+were loaded, what Hydra knows of its plugins, and times of committed rows. Whatever depends on variables, files or
+installed packages is looked up again by each command. Run the module to see what a command takes with and without it.
 """
 
 import sys
@@ -17,6 +17,7 @@ from kmdr.config.task import entry_points
 from kmdr.datasets import validation
 from kmdr.datasets.sources import loaders
 from kmdr.harness.compiled import is_compiled
+from kmdr.harness.plan import reference_means
 from kmdr.harness.task import warm_up
 
 
@@ -26,6 +27,7 @@ def warm() -> None:
     reach(*sorted(points), loaders.__name__, validation.__name__)
     for cached in (modules.is_source, modules.distribution, modules.distributions, modules.imported_names):
         cached.cache_clear()
+    reference_means()
     if is_compiled():
         with pinned(1):  # threads do not outlive a fork
             for name in ("none", "random_sign", "svd", "leverage"):

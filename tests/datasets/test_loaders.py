@@ -9,6 +9,7 @@ import io
 import os
 import struct
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +123,8 @@ def expected(papers):
         name for name in documents if name[:4] in {"2001", "2002", "2003"} and name[5:7] in {"CN", "LT", "NS"}
     )
     rows = [documents.index(name) for name in kept]
-    columns = [words.index(word) for word in sorted(words) if word not in {"never", "elsewhere"}]
+    place = {word: j for j, word in enumerate(words)}
+    columns = [place[word] for word in sorted(words) if word not in {"never", "elsewhere"}]
     return counts[np.ix_(rows, columns)], [["CN", "LT", "NS"].index(name[5:7]) for name in kept]
 
 
@@ -143,16 +145,32 @@ def cells(texts, as_row=False):
     return array.T if as_row else array
 
 
+def mat_file(name, value):
+    """The bytes of a file with one variable; behind the header, the variables of a file follow one another."""
+    file = io.BytesIO()
+    scipy.io.savemat(file, {name: value}, do_compression=True)
+    return file.getvalue()
+
+
+@cache  # scipy takes half a second for the words
+def mat_file_of_cells(name, texts, as_row=False):
+    return mat_file(name, cells(texts, as_row))
+
+
 def nips_mat(path, papers, **changed):
     documents, words, counts = papers
-    content = {
-        "counts": scipy.sparse.csc_matrix(counts.T.astype(float)),
-        "words": cells(words),
-        "docs_names": cells(documents, as_row=True),
-        "authors_names": cells(["Sejnowski_T"]),
+    files = {
+        "counts": mat_file("counts", scipy.sparse.csc_matrix(counts.T.astype(float))),
+        "words": mat_file_of_cells("words", tuple(words)),
+        "docs_names": mat_file_of_cells("docs_names", tuple(documents), as_row=True),
+        "authors_names": mat_file_of_cells("authors_names", ("Sejnowski_T",)),
     }
-    content |= changed
-    scipy.io.savemat(path, {k: v for k, v in content.items() if v is not None}, do_compression=True)
+    for name, value in changed.items():
+        del files[name]
+        if value is not None:
+            files[name] = mat_file(name, value)
+    header = files["authors_names"][:128]
+    path.write_bytes(header + b"".join(content[128:] for content in files.values()))
     return path
 
 

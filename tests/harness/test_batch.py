@@ -41,6 +41,7 @@ from kmdr.results.reader import read_rows
 if importlib.util.find_spec("dask_jobqueue") is None or importlib.util.find_spec("cryptography") is None:
     pytest.skip("dask-jobqueue or cryptography is not installed", allow_module_level=True)
 
+import dask_jobqueue  # noqa: F401 - its defaults are there before a test changes some of them
 import distributed
 
 from kmdr.harness.engines import batch, dask
@@ -202,7 +203,7 @@ def slurm(request, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         for name, value in {**slurm.environment, "KMDR_CACHE": str(tmp_path / "cache")}.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[2]), str(tmp_path)]))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[3]), str(tmp_path)]))
         monkeypatch.setenv("DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT", "1s")
         # Commands read the variable, runs in this process the configuration.
         monkeypatch.setenv("DASK_JOBQUEUE__SLURM__PYTHON", python := str(programs() / "python"))
@@ -239,10 +240,17 @@ from sklearn.decomposition import TruncatedSVD
 
 class Slow(TruncatedSVD):
     def fit_transform(self, A):
-        time.sleep(0.2)
+        time.sleep(0 if os.path.exists({fast!r}) else 0.2)
         return super().fit_transform(A)
 """
 SLOW = ("reducer=outside", "reducer.path=slow.Slow")
+
+
+def write_slow_method(tmp_path):
+    """Write a method that takes 0.2 s until there is a file, of which the path is returned."""
+    fast = tmp_path / "fast"
+    (tmp_path / "slow.py").write_text(SLOW_CODE.format(fast=str(fast)))
+    return fast
 
 
 # -- settings --------------------------------------------------------------------------------------------------------
@@ -358,12 +366,14 @@ def test_no_more_jobs_are_submitted_than_there_are_tasks(slurm):
 
 @pytest.mark.slow
 def test_a_killed_job_is_replaced(slurm, tmp_path):
-    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    fast = write_slow_method(tmp_path)
     process = forked_command(tmp_path, *TINY, *SLOW, "repeats=60", *ON_SLURM)
     wait_for_rows(process, tmp_path / "slurm", 8)
     wait(120, lambda: len(slurm.jobs()) == 2)
     slurm.kill(slurm.jobs()[0])
-    wait(120, lambda: slurm.submitted() >= 3)
+    wait(120, lambda: slurm.submitted() >= 3 and len(slurm.jobs()) == 2)
+    wait_for_rows(process, tmp_path / "slurm", len([*(tmp_path / "slurm").glob("tasks/*/*/*/*.csv")]) + 4)
+    fast.touch()
     status, said = finished(process)
     assert (status, "Traceback" in said) == (0, False), said
     rows = read_rows(tmp_path / "slurm" / "rows.csv")
@@ -373,7 +383,7 @@ def test_a_killed_job_is_replaced(slurm, tmp_path):
 
 @pytest.mark.slow
 def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
-    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    write_slow_method(tmp_path)
     process = forked_command(tmp_path, *TINY, *SLOW, "repeats=200", *ON_SLURM)
     wait_for_rows(process, tmp_path / "slurm", 8)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
@@ -385,7 +395,7 @@ def test_an_interrupted_run_says_so_and_leaves_no_jobs(slurm, tmp_path):
 
 @pytest.mark.slow
 def test_jobs_end_by_themselves_when_the_command_was_killed_and_the_next_run_removes_its_folder(slurm, tmp_path):
-    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    fast = write_slow_method(tmp_path)
     run = (*TINY, *SLOW, "repeats=20", *ON_SLURM)
     process = forked_command(tmp_path, *run)
     wait_for_rows(process, tmp_path / "slurm", 8)
@@ -393,6 +403,7 @@ def test_jobs_end_by_themselves_when_the_command_was_killed_and_the_next_run_rem
     finished(process)
     wait(30, lambda: not slurm.jobs())
     assert (tmp_path / "slurm" / "jobs").exists()
+    fast.touch()
     status, said = finished(forked_command(tmp_path, *run))
     assert (status, "Traceback" in said) == (0, False), said
     assert not (tmp_path / "slurm" / "jobs").exists()
@@ -404,11 +415,13 @@ def test_a_job_that_cannot_import_kmdr_gets_no_task(slurm, tmp_path, monkeypatch
     broken = tmp_path / "broken" / "kmdr"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text("raise RuntimeError('half an installation')")
-    (tmp_path / "slow.py").write_text(SLOW_CODE)
+    fast = write_slow_method(tmp_path)
     first = f"mkdir {tmp_path}/first && export PYTHONPATH={broken.parent}"
     process = forked_command(
         tmp_path, *TINY, *SLOW, "repeats=30", *ON_SLURM, f"runner.options.job_script_prologue=['{first}']"
     )
+    wait(120, lambda: slurm.submitted() >= 3 or process.poll() is not None)
+    fast.touch()
     status, said = finished(process)
     assert (status, "Traceback" in said) == (0, False), said
     (line,) = [line for line in said.splitlines() if "a job of slurm" in line]
@@ -469,10 +482,9 @@ def test_a_run_survives_its_jobs_and_its_driver_and_ends_as_on_one_machine(slurm
 @pytest.mark.slow
 def test_an_adaptive_cluster_grows(tmp_path, monkeypatch):
     """Tasks take 0.2 s, and such a cluster requests another worker for each five seconds of work that it knows of."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[2]), str(tmp_path)]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(batch.__file__).parents[3]), str(tmp_path)]))
     monkeypatch.syspath_prepend(tmp_path)  # which workers of this process take over
-    grown = tmp_path / "grown"  # from then on tasks take no time
-    (tmp_path / "slow.py").write_text(SLOW_CODE.replace("0.2", f"0 if os.path.exists({str(grown)!r}) else 0.2"))
+    grown = write_slow_method(tmp_path)
     most = 0
     with distributed.LocalCluster(
         n_workers=0, threads_per_worker=1, dashboard_address=None, protocol="tcp://", memory_limit=0

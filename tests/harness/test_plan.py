@@ -20,7 +20,7 @@ from kmdr.harness.plan import (
     duration_text,
     expected_seconds,
     parse_duration,
-    reference_rows,
+    reference_means,
     wall_seconds,
 )
 
@@ -74,7 +74,7 @@ def test_a_task_takes_its_preparation_once_and_each_of_its_trials():
 
 def test_own_rows_count_before_the_reference_and_the_nearest_thing_known_before_others():
     (task,) = tasks(repeats=1, r_grid=(2,))
-    own, reference = [row(task, 2, cluster=3)], [row(task, 2, cluster=50)]
+    own, reference = [row(task, 2, cluster=3)], run_plan._means([row(task, 2, cluster=50)])
     assert expected_seconds(own, reference)(task) == pytest.approx(3, abs=0.1)
     assert expected_seconds([], reference)(task) == pytest.approx(50, abs=0.1)
     of_two_methods = [*own, row(replace(task, reducer="lle"), 2, cluster=90)]
@@ -87,13 +87,15 @@ def test_own_rows_count_before_the_reference_and_the_nearest_thing_known_before_
 
 def test_of_the_reference_the_rows_are_read_if_there_are_any_of_this_version(tmp_path, monkeypatch):
     monkeypatch.setattr(run_plan, "_REFERENCE", tmp_path)
-    assert list(reference_rows()) == []
+    assert reference_means() == {}
     (task,) = tasks(repeats=1, r_grid=(2,))
     known = pd.DataFrame([row(task, 2, cluster=3)])
     known.assign(another="x").to_csv(tmp_path / "rows.csv", index=False)
-    assert expected_seconds(reference_rows())(task) == pytest.approx(3, abs=0.1)
+    assert expected_seconds([], reference_means())(task) == pytest.approx(3, abs=0.1)
+    known.assign(cluster_seconds="50").to_csv(tmp_path / "rows.csv", index=False)
+    assert expected_seconds([], reference_means())(task) == pytest.approx(50, abs=0.1), "the file has changed"
     known.drop(columns="concurrency").to_csv(tmp_path / "rows.csv", index=False)
-    assert list(reference_rows()) == []
+    assert reference_means() == {}
 
 
 def test_a_timed_task_takes_what_those_alone_took_and_what_is_done_once_is_shared_by_the_others():

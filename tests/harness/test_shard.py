@@ -16,7 +16,7 @@ from kmdr.config.studies import studies
 from kmdr.config.task import Task
 from kmdr.harness import plan
 from kmdr.harness.experiment import experiments
-from kmdr.harness.plan import expected_seconds, reference_rows
+from kmdr.harness.plan import expected_seconds, reference_means
 from kmdr.harness.shard import hash_of_cut, parse_part, partition
 from kmdr.results.check import faults
 from kmdr.results.json_files import read_json
@@ -44,7 +44,7 @@ def tasks():
 
 @pytest.fixture(scope="module")
 def reference():
-    return expected_seconds(reference_rows())
+    return expected_seconds([], reference_means())
 
 
 # Where there is no reference run the number of r decides.

@@ -34,7 +34,7 @@ def _tiny_studies():
 
     reproduce.compose_studies = lambda out, seed=None: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
     choices.multiverses = list
-    jobs.reference_rows = list
+    jobs.reference_means = dict
     if not os.environ.get("TINY_REPORT"):
         build.build = lambda out, *arguments, **options: out
     run_plan._UNKNOWN_SECONDS = float(os.environ.get("TINY_TRIAL_SECONDS", "0.1"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ LINE = ",".join({"params": "{}", "status": "ok", "objective": "0.5"}.get(name, "
 HEADER = ",".join(COLUMNS).encode()
 
 
+@cache  # seconds to make, and a few kilobytes
 def bomb(size):
     packer, part = lzma.LZMACompressor(preset=0), (LINE + b"\n") * 10_000
     head = packer.compress(HEADER + b"\n")

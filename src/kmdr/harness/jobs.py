@@ -31,7 +31,7 @@ from kmdr.harness.plan import (
     choose,
     duration_text,
     expected_seconds,
-    reference_rows,
+    reference_means,
 )
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
@@ -317,7 +317,7 @@ def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Par
     available = {task.dataset for task in tasks}
     cut, seconds = [tasks], None
     if part:
-        seconds = expected_seconds(reference_rows())
+        seconds = expected_seconds([], reference_means())
         cut = partition(tasks, part.total, seconds)
         tasks = cut[part.number - 1]
     files = [path for job in jobs for experiment in job.experiments for path in paths_in(experiment.options)]
@@ -335,7 +335,7 @@ def _plan(request: _Request, start: float, *, whole: bool) -> _Planned:
     keep = any(task.keep_labels for task in tasks)
     left = unfinished(tasks, store.labelled(known) if keep else known, request.refresh)
     many = request.names or sum(len(task.r_grid) for task in left) >= _MANY_TRIALS
-    seconds = request.seconds or expected_seconds(known, reference_rows() if left and many else [])
+    seconds = request.seconds or expected_seconds(known, reference_means() if left and many else None)
     workers = request.runner.size if left else 1  # a finished run needs no cluster
     plan = choose(tasks, left, seconds, workers, bounds, time.time() - start)
     for study, labels in plan.left_out.items():

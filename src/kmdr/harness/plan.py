@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -118,11 +120,13 @@ def duration_text(seconds: float) -> str:
 _STEPS = ["reduce_seconds", "cluster_seconds", "score_seconds"]
 _LIKE = (["config_hash"], ["dataset", "reducer", "params"], ["dataset"])
 _COLUMNS = [*_LIKE[0], *_LIKE[1], "r", "prepare_seconds", *_STEPS, "status", "concurrency"]
-# Rows of a folder or of the reference run, as text.
+# Rows of a folder, as text.
 Known = pd.DataFrame | Sequence[Mapping[str, str]]
+# Mean seconds of rows, as `_means` returns them.
+Means = Mapping[tuple[Any, ...], float]
 
 
-def _means(rows: Known) -> dict[tuple[Any, ...], float]:
+def _means(rows: Known) -> Means:
     """Return mean seconds of preparing and of a trial, by configuration, by method and dataset, and by dataset.
 
     Serial and parallel trials are kept apart: in parallel, a step shared with another repetition took no time.
@@ -146,19 +150,28 @@ def _means(rows: Known) -> dict[tuple[Any, ...], float]:
     return means
 
 
-def reference_rows() -> Known:
-    """Return the rows of the committed reference run; none if they are missing or from another version."""
-    with suppress(OSError, UserError, ValueError), open_table(_REFERENCE, rows_file(_REFERENCE).name) as file:
+def reference_means() -> Means:
+    """Return the mean seconds of the committed reference run; none if it is missing or from another version."""
+    with suppress(OSError, UserError):
+        path = rows_file(_REFERENCE)
+        status = path.stat()
+        return _reference_means(path, status.st_mtime_ns, status.st_size)
+    return {}
+
+
+@lru_cache(maxsize=1)
+def _reference_means(path: Path, modified: int, size: int) -> Means:
+    """Read the means once per process, and again when the file has changed."""
+    del modified, size
+    with suppress(OSError, UserError, ValueError), open_table(path.parent, path.name) as file:
         if file is not None:
-            return pd.read_csv(file, usecols=_COLUMNS, dtype=str, keep_default_na=False)
-    return []
+            return _means(pd.read_csv(file, usecols=_COLUMNS, dtype=str, keep_default_na=False))
+    return {}
 
 
-def expected_seconds(*tables: Known) -> Seconds:
-    """Return the function that estimates the seconds of a task; earlier tables have precedence."""
-    known: dict[tuple[Any, ...], float] = {}
-    for table in tables:
-        known = _means(table) | known
+def expected_seconds(rows: Known, others: Means | None = None) -> Seconds:
+    """Return the function that estimates the seconds of a task from rows, and from means of other rows where needed."""
+    known = {**(others or {}), **_means(rows)}
 
     def seconds(task: Task) -> float:
         keys = (task.config_hash, (task.dataset, task.reducer, task.params), task.dataset)

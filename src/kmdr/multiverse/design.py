@@ -17,7 +17,7 @@ from kmdr.harness.plan import (
     Limits,
     duration_text,
     expected_seconds,
-    reference_rows,
+    reference_means,
     wall_seconds,
 )
 from kmdr.multiverse.choices import STUDY, Multiverse, name_and_settings, settings_on_dataset, settled
@@ -114,7 +114,7 @@ def run_multiverses(
     start = time.time()
     store, prepared = Store(out), Prepared()
     rows = store.merge()
-    seconds = expected_seconds(rows, reference_rows())
+    seconds = expected_seconds(rows, reference_means())
     designs = [_Design(spec, studies, out, prepared) for spec in specs]
 
     def cost(tasks: Sequence[Task]) -> float:
