@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from kmdr.atlas import design as atlas
 from kmdr.base.errors import UserError
 from kmdr.config.compose import compose_configs, study_configs
-from kmdr.config.studies import GROUPS, config_files, load_config, studies
+from kmdr.config.studies import GROUPS, MULTIVERSE_PREFIX, RESERVED, config_files, load_config, studies
 from kmdr.harness.jobs import compose, run_jobs
 from kmdr.multiverse import choices
 
@@ -193,3 +193,8 @@ def test_no_study_has_the_name_of_rows_of_another_kind(tmp_path, monkeypatch, na
     plugin(monkeypatch, tmp_path)
     with pytest.raises(UserError, match=f"{name}; rename it"):
         run_jobs([compose(f"study={name}", f"out={tmp_path / 'out'}", "runner=sequential")])
+
+
+def test_reserved_names_are_those_of_the_rows_without_a_study_file():
+    assert set(RESERVED) == {"custom", atlas.STUDY, atlas.TIMES}
+    assert choices.STUDY == MULTIVERSE_PREFIX
