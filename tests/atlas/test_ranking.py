@@ -198,6 +198,17 @@ def test_a_method_that_cannot_run_on_some_data_is_stated(table):
     assert rank(gap, "loss", AT_5K).block.datasets == ("nips",)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_the_trials_that_succeed_do_not_stand_for_a_line_with_failed_ones(rows, table, share, rng):
+    of_svd = rows["reducer"] == "svd"
+    failed = of_svd & (rows["dataset"].isin(["tdt2", "colon"])) & (rng.random(len(rows)) < share)
+    with_failed = effects(rows.assign(status=rows["status"].mask(failed, "failed"), error="no convergence"))
+    lines = with_failed["failed"] != ""
+    assert with_failed.loc[lines, "loss"].notna().any()
+    assert_frame_equal(ranks_table(rankings(with_failed)), ranks_table(rankings(table[~lines])))
+    assert_frame_equal(pareto_over_datasets(with_failed), pareto_over_datasets(table[~lines]))
+
+
 def test_data_with_fewer_features_than_r_take_no_part_and_are_stated(table):
     found = rank(table, "loss", Condition(multiple=100.0))
     assert found.block.datasets == ("coil20", "isolet", "usps")

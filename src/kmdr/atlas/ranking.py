@@ -141,8 +141,11 @@ class Ranking(NamedTuple):
 
 
 def usable(effects: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines with a loss, with ``time``, the seconds as a share of that of all features, and ``source``."""
-    some: pd.DataFrame = effects[effects["loss"].notna()]
+    """Return the lines without a failed trial, because the trials that succeed are no sample of all.
+
+    They have ``time``, the seconds as a share of that of all features, and ``source``.
+    """
+    some: pd.DataFrame = effects[effects["loss"].notna() & (effects["failed"] == "")]
     time = some["seconds"] / some["seconds_none"].where(some["seconds_none"] > LEAST)
     return some.assign(time=time, source=source_names(some["dataset"]))
 
