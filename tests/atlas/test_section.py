@@ -87,6 +87,17 @@ def test_the_summary_states_size_leaders_the_simplest_rule_and_the_advice(sectio
     assert re.search(r"the advice is (not shown to be better|better|worse) than random signs at r = 20 k\.", text)
 
 
+@pytest.mark.parametrize(("first", "count"), [(0, ""), (1, "2 of 3 trials: ")])
+def test_a_method_that_never_succeeds_in_all_trials_is_named_with_the_reason(raw_at_20k, first, count):
+    some = raw_at_20k[raw_at_20k["reducer"].isin(["none", "svd"])]
+    fails = (some["reducer"] == "svd") & (some["repeat"] >= first)
+    table = effects(some.assign(status=some["status"].mask(fails, "failed"), error="no convergence"))
+    summary = atlas_section(table, None, ("png",)).summary
+    assert f"svd is not ranked: trials failed at each r ({count}no convergence)." in summary
+    assert "0 methods and k-means on all features: " in summary[0]
+    assert "nan" not in " ".join(summary)
+
+
 def test_no_winner_is_named_where_the_test_shows_none(table):
     """Two methods that alternate: Friedman's test does not reject that they and the others are equal."""
     rng = np.random.default_rng(0)

@@ -454,30 +454,50 @@ def test_a_plugins_claim_that_returns_another_value_is_a_verdict_that_names_it(v
     assert (verdict.outcome, "its function broken returned no valid value" in verdict.sentence) == ("not run", True)
 
 
-def test_a_mistake_in_a_paper_is_told_before_its_studies_run(guest, tmp_path, monkeypatch):
+def test_items_may_be_listed_by_any_iterable(guest):
+    (guest / "items.py").write_text(textwrap.dedent(ITEMS).replace("ITEMS = (means,)", "ITEMS = (m for m in [means])"))
+    own = next(paper for paper in papers() if paper.name == "own25")
+    assert [made.id for made in own.items] == [made.id for made in own.items] == ["own25_table1"]
+
+
+@pytest.mark.parametrize("study", ["own25_study", "bmd09_table1"])
+def test_a_mistake_in_a_paper_is_told_before_any_study_runs(guest, tmp_path, monkeypatch, study):
     (guest / "facts.py").write_text("FACTS = 5")
     monkeypatch.setattr("kmdr.harness.jobs.run_tasks", lambda *_: pytest.fail("trials were run"))
-    for run in (
-        lambda: run_papers(["own25"], tmp_path / "o", Limits()),
-        lambda: run_jobs([compose("study=own25_study")]),
-    ):
+    paper = study.partition("_")[0]
+    for run in (lambda: run_papers([paper], tmp_path / "o", Limits()), lambda: run_jobs([compose(f"study={study}")])):
         with pytest.raises(UserError, match="FACTS of"):
             run()
     assert not (tmp_path / "o").exists()
 
 
-def test_a_report_is_not_current_after_its_paper_or_another_plugin_was_edited(guest, tmp_path):
-    folder = tmp_path / "o"
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_report_is_current_until_something_that_its_papers_read_is_edited(guest, tmp_path, monkeypatch, is_link):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "helper_of_own25.py").write_text("WORD = 'a'")
+    (guest / "claims.py").write_text(textwrap.dedent(CLAIMS) + "\nimport helper_of_own25")
+    (guest / "more").mkdir()
+    (guest / "more" / "numbers.json").write_text("[1]")
+    if is_link:
+        real = guest.rename(tmp_path / "real")
+        guest.symlink_to(real)
+    monkeypatch.setenv("PYTHONPATH", str(elsewhere))
 
     def fingerprint_now():  # what an edit changes is read by the next process
         code = "import sys; from pathlib import Path; from kmdr.reporting.contents import fingerprint; "
         code += "print(fingerprint(Path(sys.argv[1])))"
-        return subprocess.run([sys.executable, "-c", code, folder], capture_output=True, check=True, text=True).stdout
+        command = [sys.executable, "-c", code, tmp_path / "o"]
+        return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
-    before = fingerprint_now()
-    assert fingerprint_now() == before
-    (guest / "items.py").write_text(textwrap.dedent(ITEMS).replace("Means", "Medians"))
-    edited = fingerprint_now()
-    assert edited != before
-    (guest / "names.py").write_text("STUDY = 'own25_study'\nOTHER = 1\n")
-    assert fingerprint_now() not in (before, edited)
+    seen = [fingerprint_now()]
+    assert fingerprint_now() == seen[0]
+    for file, content in (
+        (guest / "items.py", textwrap.dedent(ITEMS).replace("Means", "Medians")),
+        (guest / "names.py", "STUDY = 'own25_study'\nOTHER = 1\n"),
+        (guest / "more" / "numbers.json", "[2]"),
+        (elsewhere / "helper_of_own25.py", "WORD = 'b'"),
+    ):
+        file.write_text(content)
+        assert fingerprint_now() not in seen, file.name
+        seen.append(fingerprint_now())

@@ -21,3 +21,9 @@ def test_a_mistyped_reducer_with_fewer_repetitions_is_refused():
     study = {"name": "s", "datasets": ["digits"], "reducers": ["svd"], "most_repeats": {"nome": 3}}
     with pytest.raises(UserError, match=r"no reducer under study\.most_repeats is named 'nome'"):
         pairs({"study": study, "repeats": 5})
+
+
+@pytest.mark.parametrize("override", ["study.name=bmd09_table1", "++study.name=atlas"])
+def test_the_rows_of_a_study_cannot_be_given_to_another(override):
+    with pytest.raises(UserError, match="to another study; remove it"):
+        compose_configs("study=bzd10_fig1", override)

@@ -332,8 +332,14 @@ def test_new_metrics_that_no_row_may_have_leave_the_rows_as_they_are(guest, tmp_
     assert not faults(tmp_path / "out")
 
 
-def test_a_changed_file_changes_the_origin(guest, tmp_path):
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_changed_file_changes_the_origin(guest, tmp_path, is_link):
+    if is_link:
+        (guest / "metrics").rename(tmp_path / "real")
+        (guest / "metrics").symlink_to(tmp_path / "real")
+        (tmp_path / "real" / "loop").symlink_to(guest)
     (before,) = guests.plugin_roots()
+    guests.origin_of_root.cache_clear()
     known = guests.origin_of_root(before)
     guests.origin_of_root.cache_clear()
     (guest / "metrics/purity.py").write_text((guest / "metrics/purity.py").read_text() + "# changed\n")

@@ -141,7 +141,7 @@ class Ranking(NamedTuple):
 
 
 def usable(effects: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines without a failed trial, because the trials that succeed are no sample of all.
+    """Return the lines without a failed trial, because the trials that succeed may differ from the others.
 
     They have ``time``, the seconds as a share of that of all features, and ``source``.
     """

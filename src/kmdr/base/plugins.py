@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -105,15 +105,26 @@ def origin_of_root(root: Root) -> str:
     return " ".join(filter(None, (root.name, root.version, digest)))
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a plugin that can change a number."""
-    for place, folders, names in os.walk(folder):
-        path = Path(place)
-        if path != folder and any((path / name).exists() for name in _NOT_CODE):
+def _files(folder: Path, counted: Sequence[str] = _COUNTED) -> Iterator[Path]:
+    """Yield the files of a plugin that can change a number, also behind links, or with ``counted`` empty all files."""
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        path, real = Path(place), os.path.realpath(place)
+        if real in seen or (path != folder and any((path / name).exists() for name in _NOT_CODE)):
             folders.clear()
             continue
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (file for name in names if (file := path / name).suffix in _COUNTED and file.is_file())
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        files = (path / name for name in names)
+        yield from (file for file in files if (not counted or file.suffix in counted) and file.is_file())
+
+
+def origin_of_paper(paper: PaperFolder) -> str:
+    """Return a hash of a plugin's paper: of all its files, and of what its modules import from elsewhere."""
+    modules = [f"{paper.package}.{file.stem}" for file in sorted(paper.folder.glob("*.py"))]
+    inside = f"{paper.package.rpartition('.papers.')[0]}."
+    elsewhere = [name for name in sources(*modules) if not f"{name}.".startswith(inside) and not is_own(name)]
+    return hash_of([content_hash(sorted(_files(paper.folder, ()))), *map(code_hash, elsewhere)])
 
 
 @cache

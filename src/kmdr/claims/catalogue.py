@@ -10,7 +10,7 @@ score of every word, is a fact: a table that the run stores.
 import shlex
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -329,12 +329,13 @@ class Paper:
     def _listed(self, module: str, name: str, kind: type[T]) -> tuple[T, ...]:
         """Return what a module of the paper lists under a name; raise a UserError if it lists anything else."""
         listed = getattr(self.folder.module(module), name, ())
-        if not isinstance(listed, Sequence) or not all(isinstance(part, kind) for part in listed):
+        parts = tuple(listed) if isinstance(listed, Iterable) and not isinstance(listed, Mapping) else None
+        if parts is None or not all(isinstance(part, kind) for part in parts):
             raise UserError(
                 f"{name} of {self.folder.folder / module}.py is {shown(listed)}; give a list of what the decorators of "
                 "kmdr.claims.catalogue return"
             )
-        return tuple(listed)
+        return parts
 
     @cached_property
     def items(self) -> tuple[Item, ...]:

@@ -13,7 +13,8 @@ from kmdr.results.folder import write_file
 
 def run_jobs(jobs: Sequence[Job], *, part: Part | None = None) -> int:
     """Run jobs as `kmdr.harness.jobs.run_jobs` does, draw their figures, and print the table of the run."""
-    check_modules({str(job.study.get("paper")) for job in jobs if job.study})
+    if any(job.study for job in jobs):
+        check_modules()
     return harness.run_jobs(jobs, part=part, draw=draw, show=show_run)
 
 

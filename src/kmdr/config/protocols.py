@@ -63,7 +63,10 @@ def pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
         if key not in study:
             raise UserError(f"study.{key} is not set; give study=NAME, as 'kmdr list studies' names them")
     for override in overrides:
-        group = override.partition("=")[0].lstrip("+~").partition(".")[0]
+        key = override.partition("=")[0].lstrip("+~")
+        if key == "study.name":
+            raise UserError(f"{override!r} would give the rows of study={study['name']} to another study; remove it")
+        group = key.partition(".")[0]
         if group in ("dataset", "reducer"):
             raise UserError(
                 f"study={study['name']} names its own {group}s, which {override!r} cannot change; "

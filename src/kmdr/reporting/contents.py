@@ -13,7 +13,8 @@ from kmdr.atlas.design import STUDY as ATLAS
 from kmdr.atlas.effects import KEY, effects, third_party_effects
 from kmdr.atlas.evidence import TRAITS_FACT, atlas_folder, select_atlas, with_forms
 from kmdr.base.errors import UserError
-from kmdr.base.plugins import origin_of_root, plugin_roots
+from kmdr.base.identity import is_own
+from kmdr.base.plugins import origin_of_paper, origin_of_root, plugin_roots
 from kmdr.base.private_paths import without_folders
 from kmdr.base.process import release_memory
 from kmdr.base.provenance import code_version
@@ -197,7 +198,10 @@ def fingerprint(folder: Path) -> bytes:
                     digest.update(Path(name).name.removesuffix(".xz").encode() + file_digest(table, "sha256").digest())
         except UserError as error:  # the report says so
             digest.update(str(error).encode())
-    digest.update("\n".join(map(origin_of_root, plugin_roots())).encode())  # code_version() is of kmdr alone
+    external = [
+        paper.folder for paper in papers() if not is_own(paper.folder.package)
+    ]  # code_version() is of kmdr alone
+    digest.update("\n".join([*map(origin_of_root, plugin_roots()), *map(origin_of_paper, external)]).encode())
     read = ("paper.toml", "reported.csv", "counts.csv", FILE)
     for file in (paper.folder.folder / name for paper in papers() for name in read):
         digest.update(file.name.encode() + (sha256(file.read_bytes()).digest() if file.is_file() else b""))

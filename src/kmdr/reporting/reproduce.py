@@ -43,11 +43,10 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
     return [build(out, studies(), tell=progress.making)]
 
 
-def check_modules(names: Collection[str]) -> None:
-    """Refuse an invalid module of some papers before their studies are run, because what is drawn then needs it."""
+def check_modules() -> None:
+    """Refuse an invalid module of any paper before studies are run, because what is drawn then reads all papers."""
     for paper in papers():
-        if paper.name in names:
-            _ = paper.items, paper.claims, paper.facts, paper.answers
+        _ = paper.items, paper.claims, paper.facts, paper.answers
 
 
 def run_papers(names: Sequence[str], out: Path, limits: Limits, seed: int | None = None) -> int:
@@ -72,7 +71,7 @@ def run_papers(names: Sequence[str], out: Path, limits: Limits, seed: int | None
     jobs = [job for job in compose_studies(str(out), seed) if not names or (job.study or {}).get("paper") in names]
     if not jobs:
         raise UserError(f"{', '.join(names)} has no studies to run; add one to its folder 'studies'")
-    check_modules(names or known)
+    check_modules()
     status = run_jobs(jobs, limits, draw=draw)
     announce(f"'kmdr table {shlex.quote(str(out))}' prints one line per study; add STUDY=NAME for all rows of a study")
     return status
