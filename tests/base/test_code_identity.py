@@ -11,6 +11,7 @@ import sys
 import zlib
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,8 @@ from kmdr import reducers
 from kmdr.base.identity import Definition, code_hash, reach
 from kmdr.clustering import engines
 from kmdr.config.task import entry_points
+from kmdr.results.outdated import CODE_COLUMNS, outdated_code
+from kmdr.results.table import load_rows
 
 MODULES = [module.name for module in pkgutil.walk_packages(kmdr.__path__, "kmdr.") if "skeletons" not in module.name]
 NUMERIC = [name for name in MODULES if re.match(r"kmdr\.(reducers|clustering|metrics|base\.seeding|linalg)\b", name)]
@@ -287,3 +290,12 @@ def test_rows_reach_what_computes_them_and_neither_reports_nor_commands():
             "kmdr.datasets.acquire.find",
         }
         assert ("kmdr.clustering.lloyd" in modules) or (engine != "kmdr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["", "multiverse", "atlas"])
+def test_the_committed_rows_are_of_this_code(folder):
+    """A change that reaches them needs new rows, or new hashes after `kmdr verify` (`scripts/restamp.py`)."""
+    rows = load_rows(Path(__file__).parents[2] / "results/reference" / folder)[0][[*CODE_COLUMNS, "status"]]
+    kinds = rows.astype(object).fillna("").drop_duplicates().astype(str)
+    assert outdated_code(kinds.to_dict("records")) == []

@@ -333,10 +333,14 @@ def test_no_trace_of_a_guest_is_left(monkeypatch, guest):
         (
             "facts.py",
             FACT.replace("['synth']", "'synth'"),
-            "facts.py: datasets = 'synth' is a text; give a list of names",
+            "facts.py: datasets of own25_x is the text 'synth'; give a list of names",
         ),
         ("facts.py", FACT.replace("own25_x", "bzd10_products"), "a fact 'bzd10_products'; begin each name with own25_"),
-        ("facts.py", FACT.replace("own25_x", "../own25_x"), "the name of a fact = '../own25_x' is not a name"),
+        (
+            "facts.py",
+            FACT.replace("own25_x", "../own25_x"),
+            "the name of a fact of .*facts.py = '../own25_x' is not a name",
+        ),
         ("facts.py", FACT.replace("[f]", "[f, f]"), "a fact 'own25_x'; .* use it once"),
     ],
 )

@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -29,6 +29,7 @@ ENTRY_POINTS = "kmdr.guests"
 PLUGIN_PREFIX = "kmdr_guest_"
 # Folders whose modules are loaded; modules elsewhere are only imported by these.
 _KINDS = ("reducers", "engines", "metrics", "datasets")
+_LAYOUT = (*_KINDS, "papers", "conf")
 # Files of a plugin that can change a number.
 _COUNTED = (".py", ".yaml", ".toml", ".csv")
 # Files that mark a folder in a plugin's as something other than code: results of runs, or a Python environment.
@@ -74,20 +75,8 @@ class PaperFolder:
     package: str
 
     def module(self, name: str) -> ModuleType | None:
-        """Return one of the paper's modules; None if it has none of that name.
-
-        Raises
-        ------
-        UserError
-            If it cannot be imported.
-        """
-        file = self.folder / f"{name}.py"
-        try:
-            return importlib.import_module(f"{self.package}.{name}") if file.is_file() else None
-        except UserError as error:
-            raise UserError(f"{file}: {error}") from error
-        except Exception as error:  # whatever a user's module raises
-            raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); fix it") from error
+        """Return one of the paper's modules; None if it has none of that name."""
+        return importlib.import_module(f"{self.package}.{name}") if (self.folder / f"{name}.py").is_file() else None
 
 
 _BUILT_IN = Root(Path(__file__).resolve().parents[1], "kmdr", "kmdr")
@@ -96,7 +85,7 @@ _BUILT_IN = Root(Path(__file__).resolve().parents[1], "kmdr", "kmdr")
 @cache
 def origin_of_root(root: Root) -> str:
     """Return name, version and hash of a plugin: of its files, and of what its modules import elsewhere."""
-    digest = content_hash(sorted(_files(root.folder)))[:12]
+    digest = content_hash(sorted(file for file in _files(root.folder) if file.suffix in _COUNTED))[:12]
     modules = [f"{root.package}.{kind}.{file.stem}" for kind in _KINDS for file in root.files(kind, "*.py")]
     inside = [name for name in sources(*modules) if f"{name}.".startswith(f"{root.package}.")]
     elsewhere = [name for name in sources(*modules) if name not in inside and not is_own(name)]
@@ -105,8 +94,8 @@ def origin_of_root(root: Root) -> str:
     return " ".join(filter(None, (root.name, root.version, digest)))
 
 
-def _files(folder: Path, counted: Sequence[str] = _COUNTED) -> Iterator[Path]:
-    """Yield the files of a plugin that can change a number, also behind links, or with ``counted`` empty all files."""
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a plugin, also behind links to folders of the layout, but not results or environments."""
     seen: set[str] = set()
     for place, folders, names in os.walk(folder, followlinks=True):
         path, real = Path(place), os.path.realpath(place)
@@ -114,17 +103,33 @@ def _files(folder: Path, counted: Sequence[str] = _COUNTED) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        files = (path / name for name in names)
-        yield from (file for file in files if (not counted or file.suffix in counted) and file.is_file())
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name != "__pycache__"
+            and (name in _LAYOUT or path.name in _LAYOUT or not (path / name).is_symlink())
+        ]
+        yield from (file for name in names if (file := path / name).is_file())
 
 
 def origin_of_paper(paper: PaperFolder) -> str:
-    """Return a hash of a plugin's paper: of all its files, and of what its modules import from elsewhere."""
+    """Return a hash of a plugin's paper: of its files, and of what its modules import from outside of the plugin.
+
+    Of other files than code and tables the hash has size and time, because they may be large.
+    """
     modules = [f"{paper.package}.{file.stem}" for file in sorted(paper.folder.glob("*.py"))]
     inside = f"{paper.package.rpartition('.papers.')[0]}."
     elsewhere = [name for name in sources(*modules) if not f"{name}.".startswith(inside) and not is_own(name)]
-    return hash_of([content_hash(sorted(_files(paper.folder, ()))), *map(code_hash, elsewhere)])
+    files = sorted(_files(paper.folder))
+    others = [(file, file.stat()) for file in files if file.suffix not in _COUNTED]
+    return hash_of(
+        [
+            content_hash(file for file in files if file.suffix in _COUNTED),
+            *(f"{file.name} {status.st_size} {status.st_mtime_ns}" for file, status in others),
+            *map(code_hash, elsewhere),
+        ]
+    )
 
 
 @cache

@@ -326,9 +326,19 @@ class Paper:
         """Return the short name, with which the ids of its items and claims begin."""
         return self.folder.name
 
+    def _stated(self, module: str, name: str) -> Any:
+        """Return what a module of the paper has under a name, or (); raise a UserError if it cannot be imported."""
+        file = self.folder.folder / f"{module}.py"
+        try:
+            return getattr(self.folder.module(module), name, ())
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from error
+        except Exception as error:  # whatever a user's module raises
+            raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); fix it") from error
+
     def _listed(self, module: str, name: str, kind: type[T]) -> tuple[T, ...]:
         """Return what a module of the paper lists under a name; raise a UserError if it lists anything else."""
-        listed = getattr(self.folder.module(module), name, ())
+        listed = self._stated(module, name)
         parts = tuple(listed) if isinstance(listed, Iterable) and not isinstance(listed, Mapping) else None
         if parts is None or not all(isinstance(part, kind) for part in parts):
             raise UserError(
@@ -351,19 +361,23 @@ class Paper:
     def facts(self) -> tuple[Fact, ...]:
         """Return its facts."""
         facts = self._listed("facts", "FACTS", Fact)
-        names = [plain_name("the name of a fact", fact.name) for fact in facts]
-        for name in names:
-            if not name.startswith(f"{self.name}_") or names.count(name) > 1:
-                raise UserError(
-                    f"{self.folder.folder / 'facts.py'} names a fact {name!r}; begin each name with {self.name}_ and "
-                    "use it once"
-                )
+        file = self.folder.folder / "facts.py"
+        names = [plain_name(f"the name of a fact of {file}", fact.name) for fact in facts]
+        for fact in facts:
+            if not fact.name.startswith(f"{self.name}_") or names.count(fact.name) > 1:
+                raise UserError(f"{file} names a fact {fact.name!r}; begin each name with {self.name}_ and use it once")
+            # The letters of a text: @fact is in the hash of each fact, which a check there would make old.
+            for what, given in (("datasets", fact.datasets), ("studies", fact.studies)):
+                if given and all(len(str(name)) == 1 for name in given):
+                    raise UserError(
+                        f"{file}: {what} of {fact.name} is the text {''.join(given)!r}; give a list of names"
+                    )
         return facts
 
     @cached_property
     def answers(self) -> Mapping[str, Answer]:
         """Return the answers to open points that no study flips, by the point's id."""
-        answers = getattr(self.folder.module("claims"), "ANSWERS", {})
+        answers = self._stated("claims", "ANSWERS") or {}
         if not isinstance(answers, Mapping) or not all(map(callable, answers.values())):
             raise UserError(
                 f"ANSWERS of {self.folder.folder / 'claims.py'} is {shown(answers)}; give functions of results by the "
@@ -555,8 +569,7 @@ def fact(
     name: str, datasets: Sequence[str], *, studies: Sequence[str] = (), slow: bool = False
 ) -> Callable[[Callable[[Sequence[Dataset], Results], pd.DataFrame]], Fact]:
     """Return a decorator that turns the function that computes a fact into a fact."""
-    read = _names("datasets", datasets), _names("studies", studies)
-    return lambda make: Fact(name, *read, make, slow)
+    return lambda make: Fact(name, tuple(datasets), tuple(studies), make, slow)
 
 
 # -- reproducing an item or a claim --
