@@ -93,9 +93,19 @@ def test_a_method_that_never_succeeds_in_all_trials_is_named_with_the_reason(raw
     fails = (some["reducer"] == "svd") & (some["repeat"] >= first)
     table = effects(some.assign(status=some["status"].mask(fails, "failed"), error="no convergence"))
     summary = atlas_section(table, None, ("png",)).summary
-    assert f"svd is not ranked: trials failed at each r ({count}no convergence)." in summary
+    assert f"Not ranked, because trials failed at each r: svd ({count}no convergence)." in summary
     assert "0 methods and k-means on all features: " in summary[0]
     assert "nan" not in " ".join(summary)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_methods_are_counted_without_the_reference_also_where_that_fails(raw_at_20k, first):
+    some = raw_at_20k[raw_at_20k["reducer"].isin(["none", "svd"])]
+    fails = (some["reducer"] == "none") & (some["repeat"] >= first)
+    table = effects(some.assign(status=some["status"].mask(fails, "failed"), error="no convergence"))
+    summary = atlas_section(table, None, ("png",)).summary
+    assert f" {['0 methods', '1 method'][first]} and k-means on all features" in summary[0]
+    assert "Not ranked, because trials failed at each r: all features (" in summary[1]
 
 
 def test_no_winner_is_named_where_the_test_shows_none(table):

@@ -203,7 +203,7 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
         tell(f"kmdr: atlas: {count} cells of {len(names)} datasets, {repeats} repetitions each")
         status = max(status, run(STUDY, asked, repeats))
         if not has_rows(out):
-            raise UserError("the budget was over before any trial of the atlas; give more, e.g. budget=10m")
+            raise UserError("the budget was over before any trial of the atlas; give more, e.g. BUDGET=10m")
         if repeats == plan.repeats.least:
             status = max(status, run(TIMES, timed, plan.timed.repeats, plan.timed.repeats))
             write_facts(plan, todo, out)

@@ -336,15 +336,16 @@ def _summary(
     """Yield the findings of the atlas, each with its interval."""
     some = usable(effects)
     runs = int(some["runs"].sum())
-    r = some.loc[some["method"] != REFERENCE, "multiple"].dropna()
+    others = some[some["method"] != REFERENCE]
+    r = others["multiple"].dropna()
     multiples = f", r from {r.min():g} k to {r.max():g} k" if len(r) else ""
     yield (
         f"{counted(some['dataset'].nunique(), 'dataset')} of {counted(some['source'].nunique(), 'source')}, "
-        f"{counted(some['method'].nunique() - 1, 'method')} and k-means on all features{multiples}: {runs} trials."
+        f"{counted(others['method'].nunique(), 'method')} and k-means on all features{multiples}: {runs} trials."
     )
     without = effects[~effects["method"].isin(some["method"].unique()) & (effects["failed"] != "")]
     for method, reason in without.groupby("method")["failed"].first().items():
-        yield f"{_label(method)} is not ranked: trials failed at each r ({reason})."
+        yield f"Not ranked, because trials failed at each r: {_label(method)} ({reason})."
     yield from _random_signs(effects)
     at_20k, half = Condition(multiple=20.0), Condition(budget=0.5)
     yield from _leaders(effects, several[ALL], "loss", at_20k)

@@ -29,6 +29,7 @@ ENTRY_POINTS = "kmdr.guests"
 PLUGIN_PREFIX = "kmdr_guest_"
 # Folders whose modules are loaded; modules elsewhere are only imported by these.
 _KINDS = ("reducers", "engines", "metrics", "datasets")
+# Folders of the layout: these, and what lies in them, may be links.
 _LAYOUT = (*_KINDS, "papers", "conf")
 # Files of a plugin that can change a number.
 _COUNTED = (".py", ".yaml", ".toml", ".csv")

@@ -365,7 +365,9 @@ def _run(
         if limits and whole and late:
             behind = Counter(task.study for task in unfinished(tasks, _as_done(rows), request.refresh))
             store.change(PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, behind))
-        latest = {name: sorted(config for study, config in request.asked if study == name) for name, _ in request.asked}
+        latest: dict[str, list[str]] = {}
+        for study, config in sorted(request.asked):
+            latest.setdefault(study, []).append(config)
         store.change(
             ASKED, lambda known: _with_latest(known, latest, request.names) if whole else unite_asked(known, latest)
         )

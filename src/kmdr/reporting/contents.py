@@ -198,9 +198,8 @@ def fingerprint(folder: Path) -> bytes:
                     digest.update(Path(name).name.removesuffix(".xz").encode() + file_digest(table, "sha256").digest())
         except UserError as error:  # the report says so
             digest.update(str(error).encode())
-    external = [
-        paper.folder for paper in papers() if not is_own(paper.folder.package)
-    ]  # code_version() is of kmdr alone
+    # code_version() is of kmdr alone.
+    external = [paper.folder for paper in papers() if not is_own(paper.folder.package)]
     digest.update("\n".join([*map(origin_of_root, plugin_roots()), *map(origin_of_paper, external)]).encode())
     read = ("paper.toml", "reported.csv", "counts.csv", FILE)
     for file in (paper.folder.folder / name for paper in papers() for name in read):
