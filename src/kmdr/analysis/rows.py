@@ -19,7 +19,8 @@ from kmdr.results.outdated import CODE_COLUMNS, mixed_code
 from kmdr.results.schema import COLUMNS as ROW_COLUMNS
 
 TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
-CELL = ["dataset", "reducer", "params", "r"]
+METHOD = ("dataset", "reducer", "params")
+CELL = [*METHOD, "r"]
 
 # Rows of one study, dataset, reducer and r are repetitions of each other if they agree in these; see `settings_of`.
 SETTING_COLUMNS = ["k", *SETTINGS, "data_sha256"]
@@ -254,7 +255,14 @@ def quantity_rows(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
         if rows.duplicated(trial).any():
             rows = rows.assign(value=rows.groupby(trial, dropna=False)["value"].transform("mean"))
         return rows.drop_duplicates(trial)
-    return rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL)
+    return distinct_trials(rows)
+
+
+def distinct_trials(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row of each trial, the serially timed one if there are several, in the order of concurrency."""
+    rows = rows.sort_values("concurrency", kind="stable")
+    # Numbers, which are compared faster than text, tell the trials of one method apart.
+    return rows.drop_duplicates(TRIAL) if rows.duplicated(["r", *REPETITION]).any() else rows
 
 
 def summarise(rows: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -313,9 +321,7 @@ def count_repetitions(rows: pd.DataFrame) -> int:
     return len(rows[REPETITION].drop_duplicates())
 
 
-def mixed_settings(
-    rows: pd.DataFrame, within: Sequence[str] = ("dataset", "reducer", "params")
-) -> dict[tuple[str, ...], str]:
+def mixed_settings(rows: pd.DataFrame, within: Sequence[str] = METHOD) -> dict[tuple[str, ...], str]:
     """Return the error message for each method with rows of several settings, whose mean is refused.
 
     ``within`` are the columns that identify a method, including dataset and reducer.

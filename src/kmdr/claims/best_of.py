@@ -9,7 +9,7 @@ import pandas as pd
 
 from kmdr import reducers
 from kmdr.analysis.results import NotRunError, Results
-from kmdr.analysis.rows import REPETITION, TRIAL
+from kmdr.analysis.rows import REPETITION, TRIAL, distinct_trials
 from kmdr.analysis.statistics import BestOf, best_of
 from kmdr.base.seeding import generator
 from kmdr.claims.reported import numbers
@@ -19,22 +19,24 @@ from kmdr.figures.tables import Table
 from kmdr.linalg import Dense, Matrix
 
 SYMBOLS = {"accuracy": "P", "objective": "F"}
+# What `runs` returns.
+RUN = (*TRIAL, "concurrency", "objective", "objective_ratio", "accuracy", "nmi", "ari")
 
 
 def runs(results: Results, study: str, dataset: str, method: str, r: float = np.nan) -> pd.DataFrame:
-    """Return the runs of one method at one r, in the order of the repetitions.
+    """Return the runs of one method at one r, in the order of the repetitions, with the columns `RUN`.
 
     Parameters
     ----------
     r : float
         NaN for a method whose C does not depend on r.
     """
-    rows = results.rows(study, datasets=[dataset], reducers=[method])
+    rows = results.rows(study, datasets=[dataset], reducers=[method], columns=RUN)
     if not np.isnan(r):
         rows = rows[rows["r"] == r]
     if rows.empty:
         raise NotRunError(f"{study} was not run with {method} at r = {r:g}")
-    return rows.sort_values("concurrency", kind="stable").drop_duplicates(TRIAL).sort_values(REPETITION, kind="stable")
+    return distinct_trials(rows).sort_values(REPETITION, kind="stable")
 
 
 def law(rows: pd.DataFrame, m: int) -> BestOf:

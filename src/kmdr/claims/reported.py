@@ -1,5 +1,7 @@
 """The numbers that papers report, for comparison with ours."""
 
+from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,13 +31,14 @@ def reported(paper: str) -> pd.DataFrame:
     for folder in paper_folders():
         file = folder.folder / "reported.csv"
         if folder.name == paper and file.is_file():
-            return _read(file)
+            return _parse(file, file.read_bytes()).copy(deep=False)
     return pd.DataFrame(columns=_COLUMNS)
 
 
-def _read(file: Path) -> pd.DataFrame:
+@lru_cache  # every claim reads it, in every universe of a multiverse
+def _parse(file: Path, content: bytes) -> pd.DataFrame:
     try:
-        table = pd.read_csv(file, keep_default_na=False, na_values={"r": [""]})
+        table = pd.read_csv(BytesIO(content), keep_default_na=False, na_values={"r": [""]})
     except ValueError as error:  # also of text that is not UTF-8, and of lines with too many cells
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); correct it") from error
     if missing := [name for name in _COLUMNS if name not in table]:
