@@ -5,6 +5,7 @@ trials timed alone or in parallel, run twice, or written by a version without th
 """
 
 import json
+from functools import partial
 from hashlib import sha256
 from itertools import product
 
@@ -14,6 +15,7 @@ import pytest
 
 import kmdr
 from kmdr.analysis.comparison import compared, trials_of, with_ratio
+from kmdr.analysis.departures import departures
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import differing_settings, quantity_rows, settings_text, statistic, summarise
 from kmdr.base.errors import UserError
@@ -24,12 +26,14 @@ from kmdr.cli.arguments import COMMANDS, FORMATS
 from kmdr.figures import panels
 from kmdr.figures.comparison import table_of
 from kmdr.figures.panels import figures_for_folder, named_by_setting
+from kmdr.harness.experiment import experiments
 from kmdr.reporting.answers import experiments_of
 from kmdr.reporting.build import _unread
 from kmdr.reporting.parts import Context, make_item
 from kmdr.reporting.study_runs import study_runs
 from kmdr.results.schema import COLUMNS
 from kmdr.results.table import rows_of
+from kmdr.results.typed_rows import to_categories
 from rows import hashed, make_results, make_rows, write_rows
 from states import sketched
 
@@ -256,6 +260,32 @@ def test_claims_read_one_value_per_trial_or_refuse(tmp_path, seed):
                     assert of_trial.to_numpy() == pytest.approx(value)
                     there += len(of_trial)
             assert wide.notna().sum().sum() == there
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_text_as_categories_changes_nothing(tmp_path, seed):
+    make_folder(tmp_path, seed)
+    text = rows_of(tmp_path)
+
+    def outcomes(rows):
+        results = Results(rows)
+        for studies, quantity in product((*results.studies, tuple(sorted(results.studies))), ("objective", "accuracy")):
+            for read in (results.rows, partial(results.wide, quantity=quantity)):
+                try:
+                    yield read(studies)
+                except NotRunError as reason:
+                    yield str(reason)
+        yield results.rows("custom", columns=["objective"], mixed=True)
+        yield repr(departures(rows, experiments, {}, ()))
+        yield repr(experiments_of(rows))
+
+    columns = ["dataset", "reducer", "params", "objective"]
+    for plain, compact in zip(outcomes(text), outcomes(to_categories(text)), strict=True):
+        if isinstance(plain, str):
+            assert compact == plain
+        else:
+            pd.testing.assert_frame_equal(compact, plain, check_exact=True)
+    assert list(Results(text).rows("custom", columns=["objective"], mixed=True)) == columns
 
 
 @pytest.mark.parametrize("seed", [0, 1, 3, 6])

@@ -86,7 +86,7 @@ def departures(
     planned = planned_studies(plan)
     otherwise = {} if planned else plan  # a study that a plan of others lacks was run by itself, in full
     compared = {
-        str(study): _departure(to_text(of_study), experiments(str(study)), planned.get(str(study), otherwise), missing)
+        str(study): _departure(of_study, experiments(str(study)), planned.get(str(study), otherwise), missing)
         for study, of_study in known.groupby("study", sort=True)
     }
     return {name: departure for name, departure in compared.items() if departure is not None}
@@ -101,7 +101,7 @@ def _departure(
     overrides: dict[str, None] = {}
     counts: list[tuple[int, int]] = []
     for _, trials in rows.groupby(["config_hash", "options"], sort=False):
-        row = trials.iloc[0].to_dict()
+        row = to_text(trials.iloc[:1]).iloc[0].to_dict()
         experiment = _nearest(row, asked)
         # Of each r: a later run with fewer r adds repetitions at these alone.
         counts.append((int(trials.groupby("r")["repeat"].nunique().min()), experiment.repeats))

@@ -17,6 +17,7 @@ from kmdr.config.task import SETTINGS, code_identity
 from kmdr.metrics import metrics
 from kmdr.results.outdated import CODE_COLUMNS, mixed_code
 from kmdr.results.schema import COLUMNS as ROW_COLUMNS
+from kmdr.results.typed_rows import to_text
 
 TRIAL = ["dataset", "reducer", "params", "k", "r", "repeat", "seed", "config_hash"]
 METHOD = ("dataset", "reducer", "params")
@@ -327,6 +328,7 @@ def mixed_settings(rows: pd.DataFrame, within: Sequence[str] = METHOD) -> dict[t
     ``within`` are the columns that identify a method, including dataset and reducer.
     """
     names = [name for name in (*within, "seed", "config_hash") if name in rows]
+    rows = to_text(rows[[name for name in dict.fromkeys((*names, *SETTING_COLUMNS)) if name in rows]].drop_duplicates())
     kinds = pd.concat([rows[names], settings_of(rows).drop(columns=names, errors="ignore")], axis=1).drop_duplicates()
     # Rows whose settings were not recorded may still differ in the hash of their configuration.
     distinct = kinds.drop(columns=["seed", "config_hash"], errors="ignore").drop_duplicates()

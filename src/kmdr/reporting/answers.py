@@ -21,7 +21,6 @@ from kmdr.figures.panels import methods_of, quantity_label
 from kmdr.figures.style import Method
 from kmdr.metrics import metrics
 from kmdr.reducers import make_allowed
-from kmdr.results.typed_rows import to_text
 
 # By name, what is divided by its value for k-means on all features in the same repetition.
 RELATIVE: Mapping[str, str] = {"relative_objective": "objective", "relative_seconds": "total_seconds"}
@@ -102,7 +101,6 @@ def experiments_of(rows: pd.DataFrame) -> list[Experiment]:
         All rows, including failed ones; text may be categories. A method that a study ran in several settings without
         recording them is omitted, as in figures.
     """
-    rows = to_text(rows)
     rows = rows.assign(**settings_of(rows))
     names = ["study", *_EXPERIMENT, "reducer", "params"]
     if refused := mixed_settings(rows, names):
