@@ -49,13 +49,7 @@ def select_atlas(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the effects and the traits of an atlas that was run into a folder, or into its subfolder ``atlas``.
-
-    Raises
-    ------
-    UserError
-        If it has no rows of an atlas, or no traits.
-    """
+    """Return the effects and the traits of an atlas that was run into a folder, or into its subfolder ``atlas``."""
     home = atlas_folder(folder)
     rows = select_atlas(rows_of(home))
     traits = facts_of(home).get(TRAITS_FACT)
@@ -76,13 +70,7 @@ def with_forms(traits: pd.DataFrame) -> pd.DataFrame:
 
 @cache
 def stored() -> Evidence:
-    """Return the evidence that kmdr ships.
-
-    Raises
-    ------
-    UserError
-        If this installation has none.
-    """
+    """Return the evidence that kmdr ships; raise `UserError` if this installation has none."""
     if not (_EFFECTS.is_file() and _TRAITS.is_file()):
         raise UserError(
             "this installation has no results of the atlas; run 'kmdr atlas', and name its folder with atlas=DIR"
@@ -113,18 +101,7 @@ def _find(known: Evidence, methods: Mapping[str, Method], reducer: str, settings
 
 
 def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = None) -> dict[str, Choice]:
-    """Return the simple rules that advice must beat, as far as the atlas has their methods.
-
-    Parameters
-    ----------
-    methods : mapping of str to Method, optional
-        By default the methods of ``atlas.yaml``.
-
-    Raises
-    ------
-    UserError
-        If it has no random signs, which are the first.
-    """
+    """Return the simple rules that advice must beat, as far as the atlas has their methods, with random signs first."""
     by_name = design().methods if methods is None else methods
     signs, svd = (
         _find(known, by_name, reducer, settings) for reducer, settings in (("random_sign", {}), ("svd", {"rank": "k"}))

@@ -104,14 +104,8 @@ def _lines(ranking: Ranking) -> str:
 def profile_curves(profiles: pd.DataFrame, quantity: str, condition: str, most: float | None = None) -> Drawing:
     """Draw performance profiles, one panel per family of methods: the shares of sources within a factor of the best.
 
-    K-means on all features is in each panel, and all other methods in the background.
-
-    Parameters
-    ----------
-    profiles : DataFrame
-        From `kmdr.atlas.ranking.performance_profiles`.
-    most : float, optional
-        The largest factor shown; by default the one within which nine tenths of all values are.
+    K-means on all features is in each panel, and all other methods in the background. ``most`` is the largest factor
+    shown; by default nine tenths of all values are within it.
     """
     styles = styles_of(list(dict.fromkeys(profiles["method"])))
     limit = max(most or float(np.quantile(profiles["factor"], 0.9)), 1.0 + 1e-6)
@@ -145,13 +139,7 @@ def profile_curves(profiles: pd.DataFrame, quantity: str, condition: str, most: 
 
 
 def trade_off(points: pd.DataFrame, title: str = ALL_FORMS) -> Drawing:
-    """Draw the time and the loss of each method, and the front of those that no other is better than in both.
-
-    Parameters
-    ----------
-    points : DataFrame
-        From `kmdr.atlas.ranking.pareto_over_datasets`.
-    """
+    """Draw the time and the loss of each method, and the front of those that no other is better than in both."""
     points = points.dropna(subset=["time", "loss"])
     names = list(dict.fromkeys(points["method"]))
     styles = styles_of(names)

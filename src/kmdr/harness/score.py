@@ -22,16 +22,9 @@ from kmdr.harness.rescore import scaled, score_labels
 
 
 class Partition(NamedTuple):
-    """A partition of the points of a dataset.
+    """A partition of the points of a dataset: a column of the file, numbered from 0 in the sorted order of the labels.
 
-    Attributes
-    ----------
-    name : str
-        The column of the file.
-    clusters : (n,) int array
-        Numbered from 0 in the sorted order of the labels.
-    negative : int
-        The number of points whose label is a negative number.
+    ``negative`` is the number of points whose label is a negative number.
     """
 
     name: str
@@ -81,13 +74,7 @@ def _odd(labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def partitions(file: Path, n: int) -> list[Partition]:
-    """Return the partitions of n points in a file of labels, one per column.
-
-    Raises
-    ------
-    UserError
-        If the file cannot be read as labels, or a column does not have n of them.
-    """
+    """Return the partitions of n points in a file of labels, one per column."""
     columns = label_columns(file, n)
     return [_partition(name, labels, n, file.name) for name, labels in columns.items()]
 
@@ -104,15 +91,7 @@ def dataset_from(settings: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 
 def score_file(file: Path, settings: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the scores of each partition in a file of labels, and notes on them.
-
-    Parameters
-    ----------
-    file : Path
-        See `kmdr.datasets.formats.partitions.label_columns`.
-    settings : sequence of str
-        The dataset, as on the command line.
-    """
+    """Return the scores of each partition in a file of labels, and notes on them; the settings name the dataset."""
     data = scaled(datasets.prepare(*dataset_from(settings)))
     rows, notes = [], []
     for partition in partitions(file, data.A.shape[0]):

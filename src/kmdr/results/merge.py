@@ -53,14 +53,8 @@ Rows = list[TextRow]
 class Source(NamedTuple):
     """A folder to merge.
 
-    Attributes
-    ----------
-    configs, environments : dict
-        By hash; a folder with only a table has none.
-    notes : dict
-        The contents of its JSON files by name.
-    log : list of str
-        Lines of ``runs.jsonl``.
+    ``configs`` and ``environments`` are by hash; a folder with only a table has none. ``notes`` has the contents of its
+    JSON files by name, and ``log`` the lines of ``runs.jsonl``.
     """
 
     folder: Path
@@ -72,13 +66,7 @@ class Source(NamedTuple):
 
 
 def read(folder: Path) -> Source:
-    """Read a results folder.
-
-    Raises
-    ------
-    UserError
-        If it has no rows, or a file that they rest on is damaged.
-    """
+    """Read a results folder; raise `UserError` if it has no rows, or a file that they rest on is damaged."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to merge; name folders of results")
     rows = all_rows(folder)
@@ -125,13 +113,7 @@ def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_pla
 
 
 def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
-    """Return the rows of all folders as one table, and their counts.
-
-    Raises
-    ------
-    UserError
-        If a trial has different numbers in two folders, or they have too many rows together.
-    """
+    """Return the rows of all folders as one table, and their counts; refuse different numbers of one trial."""
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
     known: dict[str, tuple[TextRow, Path]] = {}
     shared, timed_apart = set(), set()
@@ -168,13 +150,7 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
 
 
 def refuse_contradictions(folder: Path, others: Sequence[Path]) -> int:
-    """Return the number of trials that a folder shares with others, which are only read.
-
-    Raises
-    ------
-    UserError
-        If a shared trial has other numbers, so that `merge` would refuse the folders.
-    """
+    """Return the number of trials that a folder shares with others, which are only read; refuse contradictions."""
     new = read(folder)
     trials, shared = {*map(trial_of, new.rows)}, 0
     for other in others:
@@ -289,10 +265,7 @@ def _finished(line: str) -> tuple[str, str]:
 def merge(folders: Sequence[Path], target: Path) -> Tally:
     """Merge results folders, which are only read, into a target, which may have rows and is created if needed.
 
-    Raises
-    ------
-    UserError
-        If a folder has no rows or is damaged, or a trial has different numbers in two folders. Nothing is written then.
+    If a folder has no rows or is damaged, or a trial has different numbers in two folders, nothing is written.
     """
     others = [read(folder) for folder in folders if folder.resolve() != target.resolve()]
     tally(others, target)  # before a new target is created
