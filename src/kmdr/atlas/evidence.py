@@ -89,23 +89,20 @@ def files_of(effects_: pd.DataFrame, traits: pd.DataFrame) -> dict[Path, bytes]:
 # -- methods by name -------------------------------------------------------------------------------------------------
 
 
-def _find(known: Evidence, methods: Mapping[str, Method], reducer: str, settings: Mapping[str, object]) -> str | None:
+def _find(known: Evidence, reducer: str, settings: Mapping[str, object]) -> str | None:
     """Return the method of a reducer with some settings and, beyond these, the fewest others."""
     matching = {
         name: len(method.settings)
         for name in dict.fromkeys(choice.method for choice in known.choices)
-        for method in [methods.get(name, Method(name))]
+        for method in [design().methods.get(name, Method(name))]
         if method.reducer == reducer and settings.items() <= method.settings.items()
     }
     return min(matching, key=lambda name: matching[name], default=None)
 
 
-def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = None) -> dict[str, Choice]:
+def rules(known: Evidence, goal: Goal) -> dict[str, Choice]:
     """Return the simple rules that advice must beat, as far as the atlas has their methods, with random signs first."""
-    by_name = design().methods if methods is None else methods
-    signs, svd = (
-        _find(known, by_name, reducer, settings) for reducer, settings in (("random_sign", {}), ("svd", {"rank": "k"}))
-    )
+    signs, svd = _find(known, "random_sign", {}), _find(known, "svd", {"rank": "k"})
     if signs is None:
         raise UserError("the atlas has no rows of random signs, with which its advice is compared; run 'kmdr atlas'")
     if (nearest := goal.nearest(known.multiples)) is not None:
@@ -114,9 +111,9 @@ def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = No
     return named | ({} if svd is None else {"the exact SVD at r = k": Choice(svd, "k")})
 
 
-def settings_of(name: str, methods: Mapping[str, Method] | None = None) -> list[str]:
+def settings_of(name: str) -> list[str]:
     """Return the settings with which a run uses a method: ``reducer=svd reducer.rank=k``."""
-    method = (design().methods if methods is None else methods).get(name, Method(name))
+    method = design().methods.get(name, Method(name))
     return [f"reducer={method.reducer}", *_settings("reducer", method.settings), *_settings("kmeans", method.kmeans)]
 
 

@@ -204,7 +204,7 @@ def largest_block(values: pd.DataFrame, third_parties: Collection[str] = ()) -> 
         sets |= {some & pattern for some in sets}
         if len(sets) > _SETS:
             sets = set(sorted(sets, key=lambda some: (-_size(known, some)[0], sorted(some)))[: _SETS // 2])
-    best = min((some for some in sets if some), key=lambda some: (*_negative(_size(known, some)), sorted(some)))
+    best = min((some for some in sets if some), key=lambda some: (*(-n for n in _size(known, some)), sorted(some)))
     complete = known[sorted(best)].all(axis=1)
     joining = {name for name in every if name not in names and values.loc[complete, name].notna().all()}
     columns = [name for name in every if name in best | joining]
@@ -219,23 +219,19 @@ def _size(known: pd.DataFrame, methods: Iterable[str]) -> tuple[int, int]:
     return datasets * len(columns), datasets
 
 
-def _negative(numbers: Sequence[int]) -> tuple[int, ...]:
-    return tuple(-number for number in numbers)
-
-
 # -- tests -----------------------------------------------------------------------------------------------------------
 
 
 @cache  # the quantile takes a tenth of a second
-def critical_difference(methods: int, datasets: int, level: float = LEVEL) -> float:
+def critical_difference(methods: int, datasets: int) -> float:
     """Return Nemenyi's critical difference of average ranks.
 
     Examples
     --------
-    >>> round(critical_difference(4, 14), 2), round(critical_difference(4, 14, 0.1), 2)
-    (1.25, 1.12)
+    >>> round(critical_difference(4, 14), 2)
+    1.25
     """
-    quantile = studentized_range.ppf(1 - level, methods, np.inf) / math.sqrt(2)
+    quantile = studentized_range.ppf(1 - LEVEL, methods, np.inf) / math.sqrt(2)
     return float(quantile * math.sqrt(methods * (methods + 1) / (6 * datasets)))
 
 

@@ -40,9 +40,8 @@ from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests
 from kmdr.reporting.margins import changes_at, segments, ticks
 from kmdr.reporting.model import Report
-from kmdr.reporting.names import shared_names, with_kind
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
-from kmdr.reporting.search import entries
+from kmdr.reporting.search import entries, shared_names, with_kind
 from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.sparkline import sparkline
 from kmdr.reporting.study_runs import StudyRuns

@@ -111,9 +111,9 @@ _MAKE: Mapping[str, Callable[[Path], str]] = {
 }  # fmt: skip
 
 
-def renewed(readme: str, folder: Path = _REFERENCE) -> str:
-    """Return a page with its marked regions made from a folder of results."""
-    return _REGION.sub(lambda match: f"{match[1]}{_MAKE[match[2]](folder)}\n\n{match[3]}", readme)
+def renewed(readme: str) -> str:
+    """Return a page with its marked regions made from the committed results."""
+    return _REGION.sub(lambda match: f"{match[1]}{_MAKE[match[2]](_REFERENCE)}\n\n{match[3]}", readme)
 
 
 if __name__ == "__main__":

@@ -49,15 +49,14 @@ def _is_planned_study(value: Any) -> bool:
     )
 
 
+def _are_limits(value: Mapping[str, Any]) -> bool:
+    budget = value.get("budget_seconds") or 0
+    return isinstance(budget, int | float) and 0 <= budget < 1e12 and _is_count(value.get("tasks_not_begun", 0))
+
+
 def _is_plan(plan: dict[str, Any]) -> bool:
-    studies, budget = plan.get("studies", {}), plan.get("budget_seconds") or 0
-    return (
-        isinstance(budget, int | float)
-        and 0 <= budget < 1e12
-        and _is_count(plan.get("tasks_not_begun", 0))
-        and isinstance(studies, dict)
-        and all(map(_is_planned_study, studies.values()))
-    )
+    studies = plan.get("studies", {})
+    return _are_limits(plan) and isinstance(studies, dict) and all(map(_is_planned_study, studies.values()))
 
 
 def _is_partition(value: Any) -> bool:
@@ -153,9 +152,28 @@ def unite_asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) ->
     return {study: sorted({*known.get(study, ()), *new.get(study, ())}) for study in sorted({*known, *new})}
 
 
-def _are_limits(value: Mapping[str, Any]) -> bool:
-    budget = value.get("budget_seconds") or 0
-    return isinstance(budget, int | float) and 0 <= budget < 1e12 and _is_count(value.get("tasks_not_begun", 0))
+def with_parts(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that are in one folder or the other: ``{hash of the plan: {"of": N, "parts": [I, …]}}``."""
+    return {
+        plan: {
+            "of": {**known, **new}[plan]["of"],
+            "parts": sorted({part for folder in (known, new) if plan in folder for part in folder[plan]["parts"]}),
+        }
+        for plan in sorted({*known, *new})
+    }
+
+
+def missing_parts(plans: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each plan that has missing parts."""
+    sentences = []
+    for plan, shards in plans.items():
+        missing = [str(part) for part in range(1, shards["of"] + 1) if part not in shards["parts"]]
+        if missing:
+            sentences.append(
+                f"of the plan {plan} in {shards['of']} parts, these are not finished or not among the folders: "
+                f"{', '.join(missing)}"
+            )
+    return sentences
 
 
 def planned_studies(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
