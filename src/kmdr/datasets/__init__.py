@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from kmdr.datasets.dataset import Dataset as Dataset
     from kmdr.datasets.dataset import content_sha256 as content_sha256
     from kmdr.datasets.dataset_options import locate_files as locate_files
-    from kmdr.datasets.fetch import fetch_all as fetch_all
     from kmdr.datasets.fingerprint import is_outdated as is_outdated
     from kmdr.datasets.in_memory import from_arrays as from_arrays
+    from kmdr.datasets.preparation import fetch_all as fetch_all
     from kmdr.datasets.preparation import inspect_file as inspect_file
     from kmdr.datasets.preparation import load as load
     from kmdr.datasets.preparation import prepare as prepare
@@ -39,7 +39,7 @@ _MODULES = {
     "changed": "prepared",
     "checked_verify": "verification",
     "content_sha256": "dataset",
-    "fetch_all": "fetch",
+    "fetch_all": "preparation",
     "from_arrays": "in_memory",
     "generated_by": "sources.loaders",
     "inspect_file": "preparation",

@@ -110,11 +110,6 @@ def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
     )
 
 
-def _reasons(rows: Iterable[Mapping[str, str]], trusted: Collection[str]) -> dict[tuple[str, ...], str]:
-    """Return `obstacle_to_rerun` by the columns that it depends on."""
-    return {key: obstacle_to_rerun(row, trusted) for key, row in {_code_key(row): row for row in rows}.items()}
-
-
 def _code_key(row: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(row[name] for name in ("reducer", "engine", "dataset", "options", "code_hash", "guests"))
 
@@ -251,7 +246,8 @@ def accept(
     labelled = _labelled(folder, files, rows)
     del files
     refuse_mixed_code(folder, rows)
-    reasons = _reasons((row for row in rows if row["status"] == "ok"), trusted)
+    by_code = {_code_key(row): row for row in rows if row["status"] == "ok"}
+    reasons = {key: obstacle_to_rerun(row, trusted) for key, row in by_code.items()}
     places = [place for place in (reference / part for part in _PARTS) if place.is_dir() and has_rows(place)]
     shared = refuse_contradictions(folder, places)
     drawn = sample([row for row in rows if not reasons.get(_code_key(row), "")], size, seed, "reducer")

@@ -70,10 +70,6 @@ def refuse_mixed_code(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
         raise UserError(f"{folder} cannot be submitted: {single_line(sentences[0])}")
 
 
-def _default_name(folder: Path) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:50].strip("-")
-
-
 def submit(
     folder: Path,
     out: Path,
@@ -102,7 +98,9 @@ def submit(
     refuse_mixed_code(folder, rows)
     methods = sorted({row["reducer"] for row in rows} - {"none"}) or ["none"]
     stated = {
-        "name": checked_name(name or _default_name(folder)),
+        "name": checked_name(
+            name or re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:50].strip("-")
+        ),
         "method": checked_text("METHOD", method or ", ".join(methods)[:200]),
         "author": checked_text("AUTHOR", author),
         "licence": checked_text("LICENCE", licence),

@@ -82,15 +82,11 @@ def _rows(path: Path, n: int, limit: float) -> list[list[str]]:
     first = tables._cells(lines[0], separator)
     check_memory(f"the labels of {path.name}", float(_CELL * len(lines) * len(first)))
     rows = [tables._cells(line, separator) for line in lines]
-    if separator == "space" and not all(map(_is_whole, (cell for row in rows[1:] for cell in row))):
+    if separator == "space" and not all(tables._INTEGER.fullmatch(cell) for row in rows[1:] for cell in row):
         return [[line] for line in lines]  # labels of several words
     _refuse_ragged(path, rows)
     # A single column may be quoted.
     return rows if len(first) > 1 else [next(reader([line]), [""])[:1] or [""] for line in lines]
-
-
-def _is_whole(text: str) -> bool:
-    return tables._INTEGER.fullmatch(text) is not None
 
 
 def _refuse_ragged(path: Path, rows: Sequence[Sequence[str]]) -> None:

@@ -8,7 +8,7 @@ import codecs
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from csv import Error, reader
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +30,7 @@ from kmdr.datasets.formats.common import (
     import_extra,
     memory_limit,
     reading,
+    text_encoding,
     unpacked,
 )
 
@@ -132,7 +133,7 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
         lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
         while len(lines) < _SAMPLE_LINES and sum(map(len, lines)) < _SAMPLE_BYTES and lines[-1]:
             lines.append(file.readline(_SAMPLE_BYTES))
-        block, count = b"".join(lines), 0
+        head = b"".join(lines)
         lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
         comments = next((i for i, line in enumerate(lines) if not line.startswith(b"#")), 0)
         if not any(lines[comments:]):
@@ -145,20 +146,16 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
                 f"{path.name} has a first line of {len(lines[0])} bytes or more and {columns} columns or more, but "
                 f"{_HEAD_BYTES} and {_MAX_COLUMNS} are allowed; save such a wide matrix as .npy or .npz"
             )
-        utf8, encoding = codecs.getincrementaldecoder("utf-8-sig")(), "utf-8-sig"
-        while block:
-            if b"\0" in block:
-                raise UserError(
-                    f"{path.name} is not a readable CSV file: it contains null bytes; save it as UTF-8 text"
-                )
-            if encoding != "cp1252":
-                try:
-                    utf8.decode(block)
-                except UnicodeDecodeError:
-                    encoding = "cp1252"
-            count += block.count(b"\n")
-            afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
-            block = file.read(READ_BYTES)
+
+        def blocks() -> Iterator[bytes]:
+            count, block = 0, head
+            while block:
+                yield block
+                count += block.count(b"\n")
+                afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
+                block = file.read(READ_BYTES)
+
+        encoding = text_encoding(path, "CSV", blocks())
     # The last line of the sample may be incomplete.
     texts = [line.decode(encoding, "replace") for line in lines[: max(comments + 1, len(lines) - 1)]]
     rows = [_cells(text, separator) for text in texts[comments:] if text.strip()]
