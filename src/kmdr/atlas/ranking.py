@@ -23,7 +23,7 @@ Benavoli, Corani, Mangili, Should we really use post-hoc tests based on mean-ran
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -317,14 +317,14 @@ def conditions(effects: pd.DataFrame) -> list[Condition]:
     return multiples + ([Condition(budget=b) for b in BUDGETS] if effects["seconds"].notna().any() else [])
 
 
-def rankings(effects: pd.DataFrame, quantities: Sequence[str] = ("loss", "accuracy", "ari", "time")) -> list[Ranking]:
+def rankings(effects: pd.DataFrame) -> list[Ranking]:
     """Return the rankings by each quantity under each condition, for all forms together and each form."""
     forms = sorted(effects["form"].unique())
     forms = [*([ALL_FORMS] if len(forms) > 1 else []), *forms]
     several, sources = [], sources_of(effects)
     for condition in conditions(effects):
         lines = chosen_lines(effects, condition)
-        some = [name for name in quantities if name != "time" or math.isnan(condition.budget)]
+        some = ["loss", "accuracy", "ari", *(["time"] if math.isnan(condition.budget) else [])]
         several += [rank(lines, name, condition, form, sources) for form in forms for name in some]
     return [ranking for ranking in several if ranking is not None]
 
@@ -372,18 +372,13 @@ def ranks_table(several: Iterable[Ranking]) -> pd.DataFrame:
 # -- profiles and trade-offs -----------------------------------------------------------------------------------------
 
 
-def performance_profiles(
-    effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS
-) -> pd.DataFrame:
-    """Return the share of datasets on which each method's F, or time, is within a factor of the best (Dolan–Moré).
+def performance_profiles(effects: pd.DataFrame, condition: Condition, form: str) -> pd.DataFrame:
+    """Return the share of datasets on which each method's F is within a factor of the best (Dolan–Moré).
 
     A method without a value on a dataset is not within any factor there. Columns as of
     `kmdr.analysis.ranks.profiles`.
     """
-    if quantity not in ("loss", "time"):
-        raise ValueError(f"{quantity!r} has no performance profile; choose 'loss' or 'time'")
-    values = values_of(effects, quantity, condition, form)
-    return profiles(values + 1.0 if quantity == "loss" else values, with_gaps=True)
+    return profiles(values_of(effects, "loss", condition, form) + 1.0, with_gaps=True)
 
 
 def is_on_front(time: "pd.Series[float]", loss: "pd.Series[float]") -> "pd.Series[bool]":

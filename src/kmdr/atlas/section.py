@@ -231,11 +231,10 @@ def _figures(
         alt = f"Average ranks of methods, the best first: {_listed(map(_label, ranking.ranks.index))}."
         yield Piece(f"Average ranks by F at {ranking.condition}", files, alt=alt)
     at_20k = Condition(multiple=20.0)
-    profiles = performance_profiles(ours, "loss", at_20k, _FORM)
+    profiles = performance_profiles(ours, at_20k, _FORM)
     if len(profiles):
-        files = figure_files(
-            profile_curves(profiles, "loss", str(at_20k), _SHOWN_FACTOR), Path("figures/atlas_profiles"), formats
-        )
+        drawing = profile_curves(profiles, str(at_20k), _SHOWN_FACTOR)
+        files = figure_files(drawing, Path("figures/atlas_profiles"), formats)
         shares = profiles[profiles["factor"] <= _NEAR].groupby("method")["share"].max().sort_values(ascending=False)
         near = _listed(f"{_label(name)} {100 * share:.0f} %" for name, share in shares.items())
         alt = f"Share of the sources on which F of a method is at most {_NEAR:g} times the best one: {near}."
