@@ -132,7 +132,6 @@ def _ridge(X: Floats, y: Floats, sources: Names) -> Floats:
 
 
 def _errors(y: Floats, predicted: Floats, sources: Names) -> Floats:
-    """Return the mean absolute error of each source."""
     means = pd.Series(abs(y - predicted)).groupby(pd.Series(sources)).mean()
     return np.asarray(means, dtype=np.float64)
 

@@ -345,7 +345,6 @@ def _summary(
 
 
 def _costly(effects: pd.DataFrame) -> Iterator[str]:
-    """Yield which datasets have cheaper settings of k-means."""
     plan = design()
     shapes = effects[["dataset", "n", "d", "k"]].drop_duplicates().itertuples(index=False)
     names = sorted({dataset_label(str(name)) for name, *shape in shapes if plan.costly.includes(*shape)})
@@ -412,7 +411,6 @@ def _compare_domains(effects: pd.DataFrame, scopes: Iterable[str]) -> Iterator[s
 
 
 def _label(name: object) -> str:
-    """Return the name of a method in the rankings of the script."""
     return "all features" if name == REFERENCE else str(name)
 
 

@@ -122,7 +122,6 @@ def origin_of_paper(paper: PaperFolder) -> str:
 
 @cache
 def _packages() -> tuple[Root, ...]:
-    """Return the installed packages that are plugins."""
     plugins = []
     for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         spec = importlib.util.find_spec(point.value)

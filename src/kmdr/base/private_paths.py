@@ -40,7 +40,6 @@ def _known_folders() -> Iterator[tuple[str, str]]:
 
 
 def _name(path: str) -> str:
-    """Return the last component of a path."""
     return path.rstrip("/").rpartition("/")[2].lstrip(_KNOWN)
 
 
@@ -75,7 +74,6 @@ def without_folders(text: str, files: Iterable[str] = ()) -> str:
 
 
 def _file_names(value: Any) -> Any:
-    """Return a path or a list of paths as file names."""
     if isinstance(value, list):
         return [_file_names(path) for path in value]
     return _name(value) or value if isinstance(value, str) else value

@@ -30,7 +30,6 @@ def _format(filename: str) -> str:
 
 
 def _files(source: Source, known: set[str]) -> list[dict[str, Any]]:
-    """Return the file that a source gives, after the archive that contains it, if any."""
 
     def file(name: str, address: str, sha256: str, **more: Any) -> dict[str, Any]:
         id_ = name if name not in known else f"{source.kind}/{name}"

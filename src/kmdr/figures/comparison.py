@@ -124,7 +124,6 @@ def _is_equal(frame: pd.DataFrame, quantity: Quantity) -> "pd.Series[bool]":
 
 
 def _missing(quantity: Quantity, n: int) -> str:
-    """Return the text for a missing mean of n repetitions."""
     return UNTIMED if quantity.time and n else ""
 
 
@@ -290,7 +289,6 @@ def every_column(summary: pd.DataFrame) -> Table:
 
 
 def _formats(summary: pd.DataFrame) -> dict[str, str]:
-    """Return the formats of the numbers in a summary."""
     numbers = summary.select_dtypes("number").columns
     return {name: _SUMMARY_FORMATS.get(name, ".3f") for name in numbers}
 

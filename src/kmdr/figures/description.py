@@ -25,7 +25,6 @@ def panels_in_words(numbers: pd.DataFrame) -> str:
 
 
 def _ranges(panel: pd.DataFrame) -> str:
-    """Return the range of each column of numbers."""
     columns = panel.select_dtypes("number").dropna(axis=1, how="all")
     ranges = (f"{name} from {_number(column.min())} to {_number(column.max())}" for name, column in columns.items())
     return f"{len(panel)} points: {', '.join(ranges)}.".replace("_", " ")

@@ -386,7 +386,6 @@ def _shorten_titles(axes: Sequence[Axes]) -> list[str]:
 
 
 def _write(ax: Axes, message: str) -> None:
-    """Write text into a panel without data."""
     text = "\n".join(wrap(message, 0.85 * _panel_width(ax), PRINT["font.size"]))
     ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
     ax.set_xticks([])
@@ -397,7 +396,6 @@ def _write(ax: Axes, message: str) -> None:
 
 
 def _empty_panel_text(rows: pd.DataFrame, quantity: str, reason: str) -> str:
-    """Return the reason why a panel is empty."""
     if rows.empty:
         return f"no rows; {reason}"
     if ok_rows(rows).empty:
@@ -423,7 +421,6 @@ def _grid_and_flat(rows: pd.DataFrame) -> tuple[list[int], set[Method]]:
 
 
 def _marks_differ(numbers: pd.DataFrame) -> bool:
-    """Return True if the paper averaged fewer repetitions than we ran."""
     return bool((numbers["shown_count"] != numbers["count"]).any())
 
 
@@ -524,7 +521,6 @@ def is_crowded(numbers: pd.DataFrame) -> bool:
 
 
 def _method_of_each(numbers: pd.DataFrame) -> list[Method]:
-    """Return the (reducer, params) of each row."""
     return list(zip(numbers["reducer"], numbers["params"], strict=True))
 
 
@@ -600,7 +596,6 @@ def thinned_labels(grid: Sequence[int], places: Sequence[float], widths: Sequenc
 
 
 def _ends(numbers: pd.DataFrame) -> tuple[float, float]:
-    """Return the least and the greatest value of lines and markers."""
     values = np.array([centres(numbers), numbers["shown"]], dtype=float)
     return float(np.nanmin(values)), float(np.nanmax(values))
 

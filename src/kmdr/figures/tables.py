@@ -119,7 +119,6 @@ def _headings(table: Table, columns: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _width(names: Iterable[str], columns: Mapping[str, Sequence[str]]) -> int:
-    """Return the width of a line that has some columns."""
     return sum(max(map(cell_len, (name, *columns[name]))) + len(_GAP) for name in names) - len(_GAP)
 
 

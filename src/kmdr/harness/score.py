@@ -33,7 +33,6 @@ class Partition(NamedTuple):
 
 
 def _partition(name: str, labels: NDArray[Any], n: int, file: str) -> Partition:
-    """Return a column of labels as a partition of n points."""
     where = f"{file}, column {name!r}"
     if labels.shape != (n,):
         raise UserError(f"{where} has {labels.size} labels for {n} points; give one per point")
@@ -63,7 +62,6 @@ def _is_label(text: str) -> bool:
 
 
 def _odd(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels are numbers but not a whole one."""
     if labels.dtype.kind == "f":
         return np.asarray(~np.isfinite(labels) | (labels != np.rint(labels)))
     if labels.dtype.kind in "UO":

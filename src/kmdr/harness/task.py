@@ -249,7 +249,6 @@ def _times(**seconds: float | None) -> Row:
 
 
 def _shared(task: Task, stamp: Stamp) -> Row:
-    """Return what all rows of a task have in common."""
     name, options = data_of(task.dataset, task.options)
     return {
         "study": task.study,

@@ -101,7 +101,6 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
 
 
 def _view(experiment: Experiment, looks: Mapping[Method, Style], quantities: Mapping[str, Quantity]) -> dict[str, Any]:
-    """Return the numbers of an experiment."""
     methods = list(looks)
     lines: dict[str, list[dict[str, Any]]] = {}
     for name, quantity in quantities.items():

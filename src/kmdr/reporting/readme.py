@@ -62,7 +62,6 @@ def _escaped(text: str) -> str:
 
 
 def _counts_by_paper(folder: Path) -> dict[str, list[str]]:
-    """Return the number of claims of each paper by outcome."""
     verdicts = pd.read_csv(folder / "verdicts.csv")
     by_paper = {}
     for paper in papers():

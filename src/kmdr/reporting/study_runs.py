@@ -145,7 +145,6 @@ def _against_all_features(lines: pd.DataFrame) -> list[str]:
 
 
 def _commands(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the command of each configuration, with its method and dataset."""
     commands: dict[str, str] = {}
     for _, group in rows.groupby("config_hash", sort=False):
         sizes = sorted({int(r) for r in group["r"]})

@@ -29,7 +29,6 @@ _MOST_DEPTH = 8
 
 
 def _parts(root: Path, path: Path | str) -> list[str]:
-    """Split what a path says below a folder into its components."""
     name = path if isinstance(path, str) else path.relative_to(root).as_posix()
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):

@@ -78,7 +78,6 @@ def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
 
 
 def _read_hashed(folder: Path, path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file that is named by its hash."""
     try:
         content = json.loads(require_file(folder, path))
     except (ValueError, RecursionError):

@@ -67,7 +67,6 @@ def check_places(folder: Path) -> None:
 
 
 def _read_header(file: BinaryIO, path: Path) -> list[str]:
-    """Return the column names in the first line of a CSV file."""
     line = file.readline().decode("utf-8-sig").rstrip("\r\n")
     names = next(csv.reader([line]), [])
     if not names:

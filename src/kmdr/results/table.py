@@ -109,7 +109,6 @@ def rows_of(folder: Path) -> pd.DataFrame:
 
 
 def _rows_at(folder: Path, name: str) -> Iterator[TextRow]:
-    """Yield the rows of a table, if there is one; a damaged one is an error."""
     if has_file(folder, name):
         yield from table_rows(folder / name)
 

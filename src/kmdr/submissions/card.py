@@ -70,7 +70,6 @@ def checked_text(what: str, text: str) -> str:
 
 
 def _methods(rows: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """Return each method with the code that computed its rows."""
     methods: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in rows:
         key = (row["reducer"], row["engine"], row["params"])
@@ -104,7 +103,6 @@ def _datasets(rows: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
 
 
 def _commands(rows: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return the command of each configuration."""
     configs: dict[str, tuple[Mapping[str, str], set[int], int]] = {}
     for row in rows:
         first, sizes, repeats = configs.get(row["config_hash"], (row, set(), 0))

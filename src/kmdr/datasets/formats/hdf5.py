@@ -66,7 +66,6 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
 
 
 def _inside(path: Path, file: Any, name: str) -> Any:
-    """Return the node with a name in the file; None if there is none."""
     node = file
     for part in filter(None, name.split("/")):
         link = node.get(part, getlink=True) if hasattr(node, "keys") else None
@@ -87,7 +86,6 @@ def _held_here(path: Path, file: Any, node: Any, name: str) -> Any:
 
 
 def _matrix(path: Path, node: Any, name: str, limit: float) -> tuple[Any, str]:
-    """Return a matrix, dense or sparse, and its description."""
     if hasattr(node, "dtype"):
         if node.dtype.kind not in "biuf":
             raise UserError(f"{name} of {path.name} does not hold real numbers; choose a matrix of real numbers")

@@ -5,7 +5,6 @@ from csv import reader
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory
@@ -45,18 +44,13 @@ def label_columns(path: Path, n: int) -> dict[str, NDArray[Any]]:
     columns = {}
     for j, name in enumerate(names):
         texts = [row[j].strip() for row in rows[named:]]
-        if named and name != "0" and name in texts:  # pandas names an unnamed column 0
-            raise UserError(
-                f"{path.name} has {len(rows)} lines for {n} points, and the first line, {name!r}, is one of the labels "
-                "below it; remove the extra line"
-            )
+        if named:
+            tables.refuse_label_as_name(path, name, texts)
         columns[name] = tables.as_labels(texts)
     return columns
 
 
 def _array_columns(path: Path) -> dict[str, NDArray[Any]]:
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)  # np.load would take any other file for a pickle
     array = map_npy(path)
     if array.ndim not in (1, 2) or not array.size:
         raise UserError(f"{path.name} has an array of shape {array.shape}; give one label per point")

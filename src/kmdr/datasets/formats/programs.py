@@ -166,7 +166,6 @@ def _refuse_weight(path: Path, number: int, line: str) -> None:
 
 
 def _declared(kind: str) -> list[str | None]:
-    """Return the values that a nominal column declares."""
     text = kind[1:].rstrip("} \t")
     return (_cells(text) if "," in text else []) or _words(text)
 

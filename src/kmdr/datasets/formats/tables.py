@@ -581,7 +581,6 @@ def _rounded_columns(frame: pd.DataFrame) -> Iterable[str]:
 
 
 def _rounded_warning(what: str) -> str:
-    """Return a warning about integers that are rounded to float64."""
     return (
         f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; remove "
         "them if they are identifiers"
@@ -703,13 +702,19 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
         raise UserError(f"{path.name} has {names.count(label)} columns named {label!r}; rename the others in the file")
     at = names.index(label or _single_column(path, names))
     texts = [row[at] for row in rows[named:]]
-    if named and names[at] != "0" and names[at] in texts:  # pandas names an unnamed column 0
-        raise UserError(
-            f"{path.name} has {len(rows)} lines for {n} points, and the first line, {names[at]!r}, is one of the "
-            "labels below it; remove the extra line"
-        )
+    if named:
+        refuse_label_as_name(path, names[at], texts)
     where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
     return as_labels(texts), where
+
+
+def refuse_label_as_name(path: Path, name: str, labels: Sequence[str]) -> None:
+    """Refuse a first line beyond one line per point if it does not seem to name the column of labels."""
+    if name != "0" and name in labels:  # pandas names an unnamed column 0
+        raise UserError(
+            f"{path.name} has {len(labels) + 1} lines for {len(labels)} points, and the first line, {name!r}, is one "
+            "of the labels below it; remove the extra line"
+        )
 
 
 def _npy_labels(path: Path, n: int, label: str) -> tuple[NDArray[Any], str]:
@@ -732,7 +737,6 @@ def _mat_labels(path: Path, limit: float, label: str) -> tuple[NDArray[Any], str
 
 
 def _single_column(path: Path, names: Sequence[str]) -> str:
-    """Return the name of the single column of a label file."""
     if len(names) > 1:
         raise UserError(
             f"{path.name} has {len(names)} columns; choose the labels, e.g. dataset.labels={path.name}:{names[0]} "

@@ -194,7 +194,6 @@ class Cluster:
             yield attempt.call, answer
 
     def _capacity(self, workers: int) -> int:
-        """Return how many tasks may be in flight."""
         if self._most:
             return self._most
         ahead = _AHEAD_SECONDS / max(self._task_seconds, _AHEAD_SECONDS / _MOST_TASKS)

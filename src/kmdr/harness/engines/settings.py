@@ -116,7 +116,6 @@ def _checked_backend(backend: Any) -> str:
 
 
 def _checked_limit(settings: Any) -> Limit:
-    """Return the limit of each trial."""
     if settings is None:
         return UNLIMITED
     if not isinstance(settings, Mapping):
