@@ -170,14 +170,13 @@ def limit_of(row: Mapping[str, str], given: Limit = UNLIMITED) -> Limit:
     stated = [float(row[name]) for name in _TIMES if row[name]]
     least = _LEAST_SECONDS if len(stated) == len(_TIMES) else _LEAST_UNSTATED
     minutes = math.ceil(min(_MULTIPLE * sum(stated), _MOST_SECONDS) / 60)
-    memory = _MEMORY if can_measure_memory() else None
-    return replace(given, seconds=given.seconds or max(least, 60 * minutes), memory=given.memory or memory)
+    return data_limit(given, max(least, 60 * minutes))
 
 
-def data_limit(given: Limit = UNLIMITED) -> Limit:
+def data_limit(given: Limit = UNLIMITED, seconds: float = _MOST_SECONDS) -> Limit:
     """Return the limit of preparing a dataset or scoring labels, for which a row states no time: an hour and 4 GiB."""
     memory = _MEMORY if can_measure_memory() else None
-    return replace(given, seconds=given.seconds or _MOST_SECONDS, memory=given.memory or memory)
+    return replace(given, seconds=given.seconds or seconds, memory=given.memory or memory)
 
 
 def verify(

@@ -237,9 +237,7 @@ def plan_of(folder: Path) -> dict[str, Any]:
 
 def environments_of(folder: Path, rows: pd.DataFrame, notes: list[str]) -> dict[str, dict[str, Any]]:
     """Return the manifests of the environments that rows name, by hash; append a note for each damaged one."""
-
-    def read(path: Path, name: str) -> dict[str, Any]:
-        return dict(for_display(read_json(path, name)))
-
-    files = {str(key): f"environments/{key}.json" for key in rows["env_hash"].unique()}
-    return {key: read_or_note(partial(read, name=file), folder, notes) for key, file in files.items()}
+    return {
+        str(key): for_display(read_or_note(partial(read_json, path=f"environments/{key}.json"), folder, notes))
+        for key in rows["env_hash"].unique()
+    }

@@ -557,41 +557,28 @@ def doubts(content: Content, name: str) -> Iterable[str]:
 def rounded(A: Any, name: str) -> Iterable[str]:
     """Yield a warning if a matrix has integers that float64 does not hold exactly; of a table, one for each column."""
     if isinstance(A, pd.DataFrame):
-        yield from _rounded_columns(A)
-        return
-    if scipy.sparse.issparse(A):
-        A = A.tocoo().data if A.format in ("dok", "lil") else A.data
-    if _beyond_float(A):
-        yield _rounded_warning(name)
+        parts: Iterable[tuple[str, Any]] = (
+            (f"column {title!r}", _integers(A.iloc[:, j])) for j, title in enumerate(A.columns)
+        )
+    else:
+        values = A if not scipy.sparse.issparse(A) else A.tocoo().data if A.format in ("dok", "lil") else A.data
+        is_long = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype.itemsize >= 8
+        parts = [(name, values)] if is_long else []
+    for what, values in parts:
+        if values.size and max(int(values.max()), -int(values.min())) >= _EXACT_BELOW:
+            yield (
+                f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; "
+                "remove them if they are identifiers"
+            )
 
 
-def _rounded_columns(frame: pd.DataFrame) -> Iterable[str]:
-    for j, (name, kind) in enumerate(frame.dtypes.items()):
-        column = frame.iloc[:, j]
-        if getattr(kind, "kind", "") == "f" and column.hasnans:  # integers, if one is missing
-            known = column.dropna()
-            known = known.astype(np.float64)  # float16 does not hold 2^63
-            column = known if (known % 1 == 0).all() and (known.abs() < _BEYOND).all() else known[:0]
-        elif getattr(kind, "kind", "O") in "iu":
-            column = column.dropna()
-        else:
-            continue
-        if len(column) and max(int(column.max()), -int(column.min())) >= _EXACT_BELOW:
-            yield _rounded_warning(f"column {name!r}")
-
-
-def _rounded_warning(what: str) -> str:
-    return (
-        f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; remove "
-        "them if they are identifiers"
-    )
-
-
-def _beyond_float(A: Any) -> bool:
-    """Return whether an array has integers that float64 does not hold exactly."""
-    if not isinstance(A, np.ndarray) or A.dtype.kind not in "iu" or A.dtype.itemsize < 8 or not A.size:
-        return False
-    return max(int(A.max()), -int(A.min())) >= _EXACT_BELOW
+def _integers(column: pd.Series) -> pd.Series:
+    """Return the integers of a column, also of one that holds floats because some are missing; empty for another."""
+    kind, known = getattr(column.dtype, "kind", "O"), column.dropna()
+    if kind == "f" and len(known) < len(column):
+        known = known.astype(np.float64)  # float16 does not hold 2^63
+        return known if (known % 1 == 0).all() and (known.abs() < _BEYOND).all() else known[:0]
+    return known if kind in "iu" else known[:0]
 
 
 def classes_of(column: pd.Series) -> NDArray[Any]:
