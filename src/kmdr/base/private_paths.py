@@ -24,6 +24,11 @@ _QUOTED = re.compile(rf"(?P<quote>['\"`])(?P<path>{_START}[^\n]*?)(?P=quote)")
 _PLAIN = re.compile(rf"{_START}[^\s'\"`,;:()<>\[\]{{}}|]*")
 
 
+def _is_private(folder: str) -> bool:
+    """Return True unless a folder is the root, which is a part of every path."""
+    return len(Path(folder).parts) > 1
+
+
 def _known_folders() -> Iterator[tuple[str, str]]:
     """Yield the folders of this user and process, each with its replacement in text."""
     with suppress(UserError):
@@ -56,8 +61,7 @@ def without_folders(text: str, files: Iterable[str] = ()) -> str:
     text = text.replace(_KNOWN, " ")
     if "/" not in text:
         return text
-    # Without the root, which is a part of every path.
-    known = {folder: label for folder, label in _known_folders() if len(Path(folder).parts) > 1}
+    known = {folder: label for folder, label in _known_folders() if _is_private(folder)}
     known = {os.path.realpath(folder): label for folder, label in known.items()} | known
     for file in files:
         for path in (file, os.path.realpath(os.path.expanduser(file))):  # noqa: PTH111  which never fails

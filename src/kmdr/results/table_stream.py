@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import BinaryIO
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
-from kmdr.base.limits import parse_size
 from kmdr.results.checksums import check_note, read_note
 from kmdr.results.folder import open_file
 from kmdr.results.packed import SUFFIX, Unpacked
@@ -30,10 +30,10 @@ _REMEDY = "get it again or run the study again"
 def most_bytes() -> int:
     """Return the largest size in bytes of a decompressed table, which the environment variable `VARIABLE` may state."""
     text = os.environ.get(VARIABLE, "")
-    size = parse_size(text) if text else MOST_BYTES
-    if size is None:
+    match = re.fullmatch(r"(\d{1,6})([KMG]?)B?", text, re.IGNORECASE)
+    if text and not match:
         raise UserError(f"{VARIABLE} = {text!r} is not a size; write e.g. {VARIABLE}=2G")
-    return size
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()] if match else MOST_BYTES
 
 
 class TooLargeError(UserError):
