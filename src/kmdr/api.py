@@ -203,7 +203,6 @@ def _reducer(reducer: Any) -> dict[str, Any]:
 
 
 def _engine_arguments(arguments: Any) -> dict[Any, Any]:
-    """Return the arguments of an engine, which rows record as JSON."""
     if not isinstance(arguments, Mapping):
         raise UserError(f"engine_args = {shown(arguments)} is not a mapping; give e.g. {{'batch_size': 1000}}")
     plain = {name: _plain(value) for name, value in arguments.items()}

@@ -1,5 +1,7 @@
 """The evidence of a folder, the files that kmdr ships, and the settings with which methods run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,17 +78,25 @@ def test_the_shipped_files_give_the_same_evidence_to_four_digits(folder, tmp_pat
     np.testing.assert_array_equal(read.failed, known.failed)
 
 
-def test_the_rules_are_found_by_what_they_run(rng):
+@pytest.fixture
+def _other_methods(monkeypatch):
+    monkeypatch.setattr(module, "design", lambda: replace(design(), methods=METHODS))
+
+
+@pytest.mark.usefixtures("_other_methods")
+def test_the_rules_are_found_by_what_they_run(rng, monkeypatch):
     effects, traits = invented(rng, 4)
     known = evidence(effects.replace({"method": {"random_sign": "signs", "svd rank k": "SVD, rank k"}}), traits)
-    assert rules(known, Goal(), METHODS) == {
+    assert rules(known, Goal()) == {
         "random signs at r = 20 k": Choice("signs", 20.0), "the exact SVD at r = k": Choice("SVD, rank k", "k"),
     }  # fmt: skip
-    assert rules(known, Goal(0, 9.0), METHODS) == {"random signs at this r": Choice("signs", 10.0)}
+    assert rules(known, Goal(0, 9.0)) == {"random signs at this r": Choice("signs", 10.0)}
+    monkeypatch.setattr(module, "design", lambda: replace(design(), methods={}))
     with pytest.raises(UserError, match="no rows of random signs"):
-        rules(known, Goal(), {})
+        rules(known, Goal())
 
 
+@pytest.mark.usefixtures("_other_methods")
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -101,7 +111,7 @@ def test_the_rules_are_found_by_what_they_run(rng):
     ],
 )
 def test_a_method_is_run_by_its_settings(name, settings):
-    assert settings_of(name, METHODS) == settings
+    assert settings_of(name) == settings
     (experiment,) = compose(*settings).experiments
     assert experiment.reducer == {"PCA, whitened": "sklearn.decomposition.PCA"}.get(name, settings[0][8:])
 

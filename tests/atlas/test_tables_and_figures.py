@@ -64,7 +64,7 @@ def test_numbers_are_written_with_eight_digits():
 
 def drawings(table):
     yield critical_differences(rank(table, "loss", AT_5K))
-    yield profile_curves(performance_profiles(table, "loss", AT_5K), "loss", str(AT_5K))
+    yield profile_curves(performance_profiles(table, AT_5K, "raw"), str(AT_5K), 1.1)
     yield trade_off(pareto_over_datasets(table, "raw"), "raw")
 
 
@@ -109,7 +109,7 @@ def test_bars_span_what_is_not_distinguished(rng):
 
 
 def test_a_profile_and_a_front_show_their_numbers(table):
-    profiles = performance_profiles(table, "loss", AT_5K)
-    assert_frame_equal(profile_curves(profiles, "loss", "r = 5 k").numbers[profiles.columns], profiles)
+    profiles = performance_profiles(table, AT_5K, "raw")
+    assert_frame_equal(profile_curves(profiles, "r = 5 k", 1.1).numbers[profiles.columns], profiles)
     points = pareto_over_datasets(table, "raw")
-    assert_frame_equal(trade_off(points).numbers[points.columns], points)
+    assert_frame_equal(trade_off(points, "raw").numbers[points.columns], points)

@@ -49,13 +49,7 @@ def select_atlas(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the effects and the traits of an atlas that was run into a folder, or into its subfolder ``atlas``.
-
-    Raises
-    ------
-    UserError
-        If it has no rows of an atlas, or no traits.
-    """
+    """Return the effects and the traits of an atlas that was run into a folder, or into its subfolder ``atlas``."""
     home = atlas_folder(folder)
     rows = select_atlas(rows_of(home))
     traits = facts_of(home).get(TRAITS_FACT)
@@ -76,13 +70,7 @@ def with_forms(traits: pd.DataFrame) -> pd.DataFrame:
 
 @cache
 def stored() -> Evidence:
-    """Return the evidence that kmdr ships.
-
-    Raises
-    ------
-    UserError
-        If this installation has none.
-    """
+    """Return the evidence that kmdr ships; raise `UserError` if this installation has none."""
     if not (_EFFECTS.is_file() and _TRAITS.is_file()):
         raise UserError(
             "this installation has no results of the atlas; run 'kmdr atlas', and name its folder with atlas=DIR"
@@ -101,34 +89,20 @@ def files_of(effects_: pd.DataFrame, traits: pd.DataFrame) -> dict[Path, bytes]:
 # -- methods by name -------------------------------------------------------------------------------------------------
 
 
-def _find(known: Evidence, methods: Mapping[str, Method], reducer: str, settings: Mapping[str, object]) -> str | None:
+def _find(known: Evidence, reducer: str, settings: Mapping[str, object]) -> str | None:
     """Return the method of a reducer with some settings and, beyond these, the fewest others."""
     matching = {
         name: len(method.settings)
         for name in dict.fromkeys(choice.method for choice in known.choices)
-        for method in [methods.get(name, Method(name))]
+        for method in [design().methods.get(name, Method(name))]
         if method.reducer == reducer and settings.items() <= method.settings.items()
     }
     return min(matching, key=lambda name: matching[name], default=None)
 
 
-def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = None) -> dict[str, Choice]:
-    """Return the simple rules that advice must beat, as far as the atlas has their methods.
-
-    Parameters
-    ----------
-    methods : mapping of str to Method, optional
-        By default the methods of ``atlas.yaml``.
-
-    Raises
-    ------
-    UserError
-        If it has no random signs, which are the first.
-    """
-    by_name = design().methods if methods is None else methods
-    signs, svd = (
-        _find(known, by_name, reducer, settings) for reducer, settings in (("random_sign", {}), ("svd", {"rank": "k"}))
-    )
+def rules(known: Evidence, goal: Goal) -> dict[str, Choice]:
+    """Return the simple rules that advice must beat, as far as the atlas has their methods, with random signs first."""
+    signs, svd = _find(known, "random_sign", {}), _find(known, "svd", {"rank": "k"})
     if signs is None:
         raise UserError("the atlas has no rows of random signs, with which its advice is compared; run 'kmdr atlas'")
     if (nearest := goal.nearest(known.multiples)) is not None:
@@ -137,9 +111,9 @@ def rules(known: Evidence, goal: Goal, methods: Mapping[str, Method] | None = No
     return named | ({} if svd is None else {"the exact SVD at r = k": Choice(svd, "k")})
 
 
-def settings_of(name: str, methods: Mapping[str, Method] | None = None) -> list[str]:
+def settings_of(name: str) -> list[str]:
     """Return the settings with which a run uses a method: ``reducer=svd reducer.rank=k``."""
-    method = (design().methods if methods is None else methods).get(name, Method(name))
+    method = design().methods.get(name, Method(name))
     return [f"reducer={method.reducer}", *_settings("reducer", method.settings), *_settings("kmeans", method.kmeans)]
 
 

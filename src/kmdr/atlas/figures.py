@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from kmdr.atlas.design import method_names
 from kmdr.atlas.effects import REFERENCE
 from kmdr.atlas.explanation import FAMILIES, family_of
-from kmdr.atlas.ranking import ALL_FORMS, Ranking
+from kmdr.atlas.ranking import Ranking
 from kmdr.figures.canvas import Drawing, canvas, finish
 from kmdr.figures.style import KNOWN, PRINT, TEXT_WIDTH, Style, method_styles, print_style
 
@@ -101,27 +101,20 @@ def _lines(ranking: Ranking) -> str:
     return " Lines are 95 % intervals of average ranks over datasets." if drawn else ""
 
 
-def profile_curves(profiles: pd.DataFrame, quantity: str, condition: str, most: float | None = None) -> Drawing:
+def profile_curves(profiles: pd.DataFrame, condition: str, limit: float) -> Drawing:
     """Draw performance profiles, one panel per family of methods: the shares of sources within a factor of the best.
 
-    K-means on all features is in each panel, and all other methods in the background.
-
-    Parameters
-    ----------
-    profiles : DataFrame
-        From `kmdr.atlas.ranking.performance_profiles`.
-    most : float, optional
-        The largest factor shown; by default the one within which nine tenths of all values are.
+    K-means on all features is in each panel, and all other methods in the background. ``limit`` is the largest factor
+    shown.
     """
     styles = styles_of(list(dict.fromkeys(profiles["method"])))
-    limit = max(most or float(np.quantile(profiles["factor"], 0.9)), 1.0 + 1e-6)
-    steps = {}
-    for name in styles:
-        some = profiles[profiles["method"] == name]
-        steps[name] = (
+    steps = {
+        str(name): (
             np.r_[some["factor"], max(limit, some["factor"].max())],
             np.r_[some["share"], some["share"].iloc[-1]],
         )
+        for name, some in profiles.groupby("method")
+    }
     families = {name: family_of(name) or "others" for name in styles if name != REFERENCE}
     panels = [family for family in (*dict.fromkeys(FAMILIES.values()), "others") if family in families.values()]
     with print_style():
@@ -137,21 +130,15 @@ def profile_curves(profiles: pd.DataFrame, quantity: str, condition: str, most: 
             ax.set_title(family)
             ax.set_xticks(np.linspace(1, limit, 3), [f"{factor:.3g}" for factor in np.linspace(1, limit, 3)])
         axes[0].set_ylabel("share of sources")
-        axes[len(axes) // 2].set_xlabel(f"factor of the best {LABELS[quantity]}, {condition}")
+        axes[len(axes) // 2].set_xlabel(f"factor of the best {LABELS['loss']}, {condition}")
         note = "A method that cannot run on a dataset of a source is not within any factor there."
         labels = profiles["method"].map({name: style.label for name, style in styles.items()})
-        numbers = profiles.assign(quantity=quantity, condition=condition, label=labels)
+        numbers = profiles.assign(quantity="loss", condition=condition, label=labels)
         return Drawing(finish(fig, [note], legend_columns=5), [numbers])
 
 
-def trade_off(points: pd.DataFrame, title: str = ALL_FORMS) -> Drawing:
-    """Draw the time and the loss of each method, and the front of those that no other is better than in both.
-
-    Parameters
-    ----------
-    points : DataFrame
-        From `kmdr.atlas.ranking.pareto_over_datasets`.
-    """
+def trade_off(points: pd.DataFrame, title: str) -> Drawing:
+    """Draw the time and the loss of each method, and the front of those that no other is better than in both."""
     points = points.dropna(subset=["time", "loss"])
     names = list(dict.fromkeys(points["method"]))
     styles = styles_of(names)

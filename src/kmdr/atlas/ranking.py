@@ -23,7 +23,7 @@ Benavoli, Corani, Mangili, Should we really use post-hoc tests based on mean-ran
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -62,14 +62,10 @@ class Condition(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The largest set of datasets and methods without a gap.
+    """The largest set of datasets and methods without a gap, and the methods and datasets that it omits.
 
-    Attributes
-    ----------
-    values : DataFrame
-        One row per dataset, or source of several, one column per method.
-    methods, datasets : tuple of str
-        The omitted methods and datasets, the latter also because the condition does not apply to them.
+    ``values`` has one row per dataset, or source of several, and one column per method. ``datasets`` has also the
+    omitted ones to which the condition does not apply.
     """
 
     values: pd.DataFrame
@@ -80,20 +76,10 @@ class Block(NamedTuple):
 class Ranking(NamedTuple):
     """A comparison of methods over datasets.
 
-    Attributes
-    ----------
-    ranks : DataFrame
-        `kmdr.analysis.ranks.mean_ranks`: one row per method, the best first.
-    chi2 : float
-        Friedman's statistic, corrected for ties.
-    F, p : float
-        Iman and Davenport's statistic, and its p-value; NaN with too few datasets or methods for the test.
-    distance : float
-        Nemenyi's critical difference of average ranks at 5 %.
-    groups : tuple of tuple of str
-        The largest sets of methods that are not distinguished, the best first.
-    joined : mapping of str to Ranking
-        By method of a third party: the ranking of these methods and it alone.
+    ``ranks`` has one row per method, the best first. ``chi2`` is Friedman's statistic, corrected for ties, F is Iman
+    and Davenport's, and p is NaN with too few datasets or methods for the test. ``distance`` is Nemenyi's critical
+    difference of average ranks at 5 %. ``groups`` are the largest sets of methods that are not distinguished, the best
+    first. ``joined`` has, by method of a third party, the ranking of these methods and it alone.
     """
 
     quantity: str
@@ -218,7 +204,7 @@ def largest_block(values: pd.DataFrame, third_parties: Collection[str] = ()) -> 
         sets |= {some & pattern for some in sets}
         if len(sets) > _SETS:
             sets = set(sorted(sets, key=lambda some: (-_size(known, some)[0], sorted(some)))[: _SETS // 2])
-    best = min((some for some in sets if some), key=lambda some: (*_negative(_size(known, some)), sorted(some)))
+    best = min((some for some in sets if some), key=lambda some: (*(-n for n in _size(known, some)), sorted(some)))
     complete = known[sorted(best)].all(axis=1)
     joining = {name for name in every if name not in names and values.loc[complete, name].notna().all()}
     columns = [name for name in every if name in best | joining]
@@ -233,23 +219,19 @@ def _size(known: pd.DataFrame, methods: Iterable[str]) -> tuple[int, int]:
     return datasets * len(columns), datasets
 
 
-def _negative(numbers: Sequence[int]) -> tuple[int, ...]:
-    return tuple(-number for number in numbers)
-
-
 # -- tests -----------------------------------------------------------------------------------------------------------
 
 
 @cache  # the quantile takes a tenth of a second
-def critical_difference(methods: int, datasets: int, level: float = LEVEL) -> float:
+def critical_difference(methods: int, datasets: int) -> float:
     """Return Nemenyi's critical difference of average ranks.
 
     Examples
     --------
-    >>> round(critical_difference(4, 14), 2), round(critical_difference(4, 14, 0.1), 2)
-    (1.25, 1.12)
+    >>> round(critical_difference(4, 14), 2)
+    1.25
     """
-    quantile = studentized_range.ppf(1 - level, methods, np.inf) / math.sqrt(2)
+    quantile = studentized_range.ppf(1 - LEVEL, methods, np.inf) / math.sqrt(2)
     return float(quantile * math.sqrt(methods * (methods + 1) / (6 * datasets)))
 
 
@@ -286,18 +268,9 @@ def rank(
 ) -> Ranking | None:
     """Return the ranking of methods by a quantity under a condition; None if there are no two to compare.
 
-    Parameters
-    ----------
-    lines : DataFrame
-        From `chosen_lines` under the condition.
-    quantity : str
-        One of `ASCENDING`: ``loss`` (of F), ``accuracy``, ``ari``, ``nmi`` or ``time``.
-    form : str
-        A form of the data, or `ALL_FORMS`.
-    sources : set of str
-        From `sources_of`: the sources of all data, of which the condition may exclude some.
-    third_parties : collection of str
-        Methods that are ranked one at a time, and do not choose the datasets, see `largest_block`.
+    The lines are from `chosen_lines` under the condition, the quantity is one of `ASCENDING`, and the form may be
+    `ALL_FORMS`. ``sources`` are the sources of all data (`sources_of`), of which the condition may exclude some.
+    Methods of ``third_parties`` are ranked one at a time, and do not choose the datasets, see `largest_block`.
     """
     values = _tabulate(lines, quantity, form)
     if not np.isfinite(values).any(axis=None):  # as when no method is fast enough
@@ -344,14 +317,14 @@ def conditions(effects: pd.DataFrame) -> list[Condition]:
     return multiples + ([Condition(budget=b) for b in BUDGETS] if effects["seconds"].notna().any() else [])
 
 
-def rankings(effects: pd.DataFrame, quantities: Sequence[str] = ("loss", "accuracy", "ari", "time")) -> list[Ranking]:
+def rankings(effects: pd.DataFrame) -> list[Ranking]:
     """Return the rankings by each quantity under each condition, for all forms together and each form."""
     forms = sorted(effects["form"].unique())
     forms = [*([ALL_FORMS] if len(forms) > 1 else []), *forms]
     several, sources = [], sources_of(effects)
     for condition in conditions(effects):
         lines = chosen_lines(effects, condition)
-        some = [name for name in quantities if name != "time" or math.isnan(condition.budget)]
+        some = ["loss", "accuracy", "ari", *(["time"] if math.isnan(condition.budget) else [])]
         several += [rank(lines, name, condition, form, sources) for form in forms for name in some]
     return [ranking for ranking in several if ranking is not None]
 
@@ -399,18 +372,13 @@ def ranks_table(several: Iterable[Ranking]) -> pd.DataFrame:
 # -- profiles and trade-offs -----------------------------------------------------------------------------------------
 
 
-def performance_profiles(
-    effects: pd.DataFrame, quantity: str, condition: Condition, form: str = ALL_FORMS
-) -> pd.DataFrame:
-    """Return the share of datasets on which each method's F, or time, is within a factor of the best (Dolan–Moré).
+def performance_profiles(effects: pd.DataFrame, condition: Condition, form: str) -> pd.DataFrame:
+    """Return the share of datasets on which each method's F is within a factor of the best (Dolan–Moré).
 
     A method without a value on a dataset is not within any factor there. Columns as of
     `kmdr.analysis.ranks.profiles`.
     """
-    if quantity not in ("loss", "time"):
-        raise ValueError(f"{quantity!r} has no performance profile; choose 'loss' or 'time'")
-    values = values_of(effects, quantity, condition, form)
-    return profiles(values + 1.0 if quantity == "loss" else values, with_gaps=True)
+    return profiles(values_of(effects, "loss", condition, form) + 1.0, with_gaps=True)
 
 
 def is_on_front(time: "pd.Series[float]", loss: "pd.Series[float]") -> "pd.Series[bool]":

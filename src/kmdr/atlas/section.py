@@ -56,17 +56,7 @@ _NEAR, _SHOWN_FACTOR = 1.05, 1.1  # factors of the best F: in words, and the lar
 
 @dataclass(frozen=True)
 class AtlasSection:
-    """The atlas in the report.
-
-    Attributes
-    ----------
-    summary : tuple of str
-        Its findings, one sentence or two each.
-    pieces : mapping of str to list of Piece
-        Its tables and figures by heading.
-    data : mapping
-        What the script of the page reads.
-    """
+    """The atlas in the report: its findings, its tables and figures by heading, and the data of the page's script."""
 
     summary: tuple[str, ...]
     pieces: Mapping[str, list[Piece]]
@@ -86,18 +76,9 @@ def atlas_section(
     formats: Sequence[str] = FORMATS,
     provenance: Mapping[str, str] | None = None,
 ) -> AtlasSection:
-    """Return the page of an atlas.
+    """Return the page of an atlas, without advice if there are no traits.
 
-    Parameters
-    ----------
-    effects : DataFrame
-        From `kmdr.atlas.effects.effects`.
-    traits : DataFrame, optional
-        ``dataset``, ``form`` and traits; without them there is no advice.
-    formats : sequence of str
-        Of figures.
-    provenance : mapping of str to str, optional
-        By method of a third party: how its rows were checked.
+    ``provenance`` says, by method of a third party, how its rows were checked.
     """
     by = dict.fromkeys(design().methods, OURS) | dict(provenance or {})
     domains = {str(name): part for name, part in effects.groupby("domain") if name and len(sources_of(part)) > 1}
@@ -250,11 +231,10 @@ def _figures(
         alt = f"Average ranks of methods, the best first: {_listed(map(_label, ranking.ranks.index))}."
         yield Piece(f"Average ranks by F at {ranking.condition}", files, alt=alt)
     at_20k = Condition(multiple=20.0)
-    profiles = performance_profiles(ours, "loss", at_20k, _FORM)
+    profiles = performance_profiles(ours, at_20k, _FORM)
     if len(profiles):
-        files = figure_files(
-            profile_curves(profiles, "loss", str(at_20k), _SHOWN_FACTOR), Path("figures/atlas_profiles"), formats
-        )
+        drawing = profile_curves(profiles, str(at_20k), _SHOWN_FACTOR)
+        files = figure_files(drawing, Path("figures/atlas_profiles"), formats)
         shares = profiles[profiles["factor"] <= _NEAR].groupby("method")["share"].max().sort_values(ascending=False)
         near = _listed(f"{_label(name)} {100 * share:.0f} %" for name, share in shares.items())
         alt = f"Share of the sources on which F of a method is at most {_NEAR:g} times the best one: {near}."
@@ -365,7 +345,6 @@ def _summary(
 
 
 def _costly(effects: pd.DataFrame) -> Iterator[str]:
-    """Yield which datasets have cheaper settings of k-means."""
     plan = design()
     shapes = effects[["dataset", "n", "d", "k"]].drop_duplicates().itertuples(index=False)
     names = sorted({dataset_label(str(name)) for name, *shape in shapes if plan.costly.includes(*shape)})
@@ -432,7 +411,6 @@ def _compare_domains(effects: pd.DataFrame, scopes: Iterable[str]) -> Iterator[s
 
 
 def _label(name: object) -> str:
-    """Return the name of a method in the rankings of the script."""
     return "all features" if name == REFERENCE else str(name)
 
 

@@ -35,19 +35,10 @@ def is_allowed(path: str) -> bool:
 
 
 def find_class(path: str, what: str) -> type:
-    """Return the class that an import path names, if the user named that path.
+    """Return the class that an import path names; raise `UserError` if the user did not name that path.
 
-    Parameters
-    ----------
-    path : str
-        ``package.module.Class``; the module may be of an installed package or in a folder of ``PYTHONPATH``.
-    what : str
-        Its role for error messages, e.g. ``"reducer"``.
-
-    Raises
-    ------
-    UserError
-        When nobody allowed the path, it is not one, the module cannot be imported, or has no such class.
+    The module may be of an installed package or in a folder of ``PYTHONPATH``. ``what`` is the class's role, for
+    errors.
     """
     if not is_allowed(path):
         raise UserError(
@@ -118,10 +109,7 @@ def seed_of(rng: np.random.Generator) -> int:
 def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
     """Return the import path of a class or an instance, and the arguments in which an instance differs from a new one.
 
-    Raises
-    ------
-    UserError
-        When the class cannot be imported by its path, or an argument cannot be written as JSON.
+    It is an error if the class cannot be imported by its path, or an argument cannot be written as JSON.
     """
     cls = transformer if inspect.isclass(transformer) else type(transformer)
     path = f"{cls.__module__}.{cls.__qualname__}"

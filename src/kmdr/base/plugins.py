@@ -39,14 +39,9 @@ _NOT_CODE = ("runs.jsonl", "configs.jsonl", "pyvenv.cfg")
 
 @dataclass(frozen=True)
 class Root:
-    """A folder with the layout of the built-in one.
+    """A folder with the layout of the built-in one, and the package under which its modules are imported.
 
-    Attributes
-    ----------
-    package : str
-        Under which its modules are imported.
-    name, version : str
-        Of its distribution; a folder has its own name and no version.
+    ``name`` and ``version`` are of its distribution; a folder has its own name and no version.
     """
 
     folder: Path
@@ -61,15 +56,7 @@ class Root:
 
 @dataclass(frozen=True)
 class PaperFolder:
-    """The folder of one paper.
-
-    Attributes
-    ----------
-    name : str
-        Short name of the paper, with which the ids of its items and claims begin.
-    package : str
-        Under which its modules are imported.
-    """
+    """The folder of one paper, by whose short name the ids of its items and claims begin, and its package."""
 
     name: str
     folder: Path
@@ -135,7 +122,6 @@ def origin_of_paper(paper: PaperFolder) -> str:
 
 @cache
 def _packages() -> tuple[Root, ...]:
-    """Return the installed packages that are plugins."""
     plugins = []
     for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         spec = importlib.util.find_spec(point.value)

@@ -45,17 +45,13 @@ def _known_folders() -> Iterator[tuple[str, str]]:
 
 
 def _name(path: str) -> str:
-    """Return the last component of a path."""
     return path.rstrip("/").rpartition("/")[2].lstrip(_KNOWN)
 
 
 def without_folders(text: str, files: Iterable[str] = ()) -> str:
     """Return a text with each path replaced by the name of its file; a path within the data cache starts there.
 
-    Parameters
-    ----------
-    files : iterable of str
-        Paths that may occur in the text, with any characters.
+    ``files`` are paths that may occur in the text, with any characters.
 
     Examples
     --------
@@ -82,7 +78,6 @@ def without_folders(text: str, files: Iterable[str] = ()) -> str:
 
 
 def _file_names(value: Any) -> Any:
-    """Return a path or a list of paths as file names."""
     if isinstance(value, list):
         return [_file_names(path) for path in value]
     return _name(value) or value if isinstance(value, str) else value

@@ -10,6 +10,7 @@ import shlex
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,20 +40,9 @@ class _Parser(ArgumentParser):
 class Command:
     """A subcommand; a call with the words after its name returns an exit status, where None means 0.
 
-    Attributes
-    ----------
-    summary : str
-        One sentence for the list of commands.
-    function : str
-        ``module:name`` of the function that does the work; it gets the parsed arguments by their names.
-    arguments : tuple of Argument or None
-        None if the function parses them itself.
-    details : str
-        More sentences for the help of this command.
-    usage : str, optional
-        What follows the name of the command, by default made from the arguments.
-    takes_settings : bool
-        Whether the function gets words ``NAME=value`` that are not options; otherwise they are refused.
+    ``function`` is ``module:name`` of the function that does the work; it gets the parsed arguments by their names, or
+    all words if ``arguments`` is None. ``usage`` follows the name of the command, and is by default made from the
+    arguments. Words ``NAME=value`` that are not options are refused unless the command ``takes_settings``.
     """
 
     name: str
@@ -122,43 +112,30 @@ def _folder(text: str) -> Path:
     return Path(text).expanduser()
 
 
-def _choice(what: str, choices: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that checks a word; its error suggests a similar word, which that of argparse does not."""
-
-    def check(text: str) -> str:
-        if text not in choices:
-            raise unknown(what, text, choices)
-        return text
-
-    return check
+def _word(what: str, choices: Sequence[str], text: str) -> str:
+    """Return a word that is one of some; the error suggests a similar word, which that of argparse does not."""
+    if text not in choices:
+        raise unknown(what, text, choices)
+    return text
 
 
-def _whole_number(name: str, least: int) -> Callable[[str], int]:
-    def check(text: str) -> int:
-        if not re.fullmatch(r"\d{1,18}", text) or int(text) < least:
-            raise UserError(f"{name} = {shown(text)} is not a whole number of at least {least}; give one")
-        return int(text)
-
-    return check
+def _whole_number(name: str, least: int, text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text) or int(text) < least:
+        raise UserError(f"{name} = {shown(text)} is not a whole number of at least {least}; give one")
+    return int(text)
 
 
-def _positive_number(name: str) -> Callable[[str], float]:
-    def check(text: str) -> float:
-        if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) <= 0:
-            raise UserError(f"{name} = {shown(text)} is not a positive number; give one, e.g. 2 or 1.5")
-        return float(text)
-
-    return check
+def _positive_number(name: str, text: str) -> float:
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) or float(text) <= 0:
+        raise UserError(f"{name} = {shown(text)} is not a positive number; give one, e.g. 2 or 1.5")
+    return float(text)
 
 
-def _size(name: str) -> Callable[[str], int]:
-    def check(text: str) -> int:
-        size = parse_size(text)
-        if not size:
-            raise UserError(f"{name} = {shown(text)} is not a size; give bytes, or e.g. 500M or 2G")
-        return size
-
-    return check
+def _size(name: str, text: str) -> int:
+    size = parse_size(text)
+    if not size:
+        raise UserError(f"{name} = {shown(text)} is not a size; give bytes, or e.g. 500M or 2G")
+    return size
 
 
 def _out(default: str) -> Argument:
@@ -167,7 +144,7 @@ def _out(default: str) -> Argument:
 
 _RESULTS = _argument("folder", type=_folder, metavar="DIR", help="folder of results")
 _FORMAT = _argument(
-    "--format", type=_choice("format", FORMATS), default="text", help=f"{', '.join(FORMATS)}; text by default"
+    "--format", type=partial(_word, "format", FORMATS), default="text", help=f"{', '.join(FORMATS)}; text by default"
 )
 _PDF = _argument("--pdf", action="store_true", help="also write the figures as PDF, for print")
 _PAPERS = _argument("papers", nargs="*", metavar="PAPER", help="short name of a paper; all papers by default")
@@ -179,11 +156,15 @@ _TRUST = _argument(
          "repeated",
 )  # fmt: skip
 _LIMITS = (
-    _argument("--seconds", type=_positive_number("SECONDS"), metavar="N",
+    _argument("--seconds", type=partial(_positive_number, "SECONDS"), metavar="N",
               help="stop a row that takes longer; by default 20 times what it states, from 1 min to 1 h"),
-    _argument("--memory", type=_size("MEMORY"), metavar="SIZE",
+    _argument("--memory", type=partial(_size, "MEMORY"), metavar="SIZE",
               help="stop a row that takes more memory, e.g. 500M (4G)"),
 )  # fmt: skip
+_SAMPLE = (
+    _argument("--rows", type=partial(_whole_number, "ROWS", 1), default=40, metavar="N", help="sample size (40)"),
+    _argument("--seed", type=partial(_whole_number, "SEED", 0), metavar="N", help="seed of the sample"),
+)
 _SUBMITTED = "results/submitted"
 
 COMMANDS = {
@@ -196,7 +177,10 @@ COMMANDS = {
         Command(
             "list", "Show the available datasets, reducers, engines, metrics, papers and studies.",
             "kmdr.cli.listing:show",
-            (_argument("kinds", nargs="*", type=_choice("list", LISTED), metavar="KIND", help=", ".join(LISTED)),),
+            (
+                _argument("kinds", nargs="*", type=partial(_word, "list", LISTED), metavar="KIND",
+                          help=", ".join(LISTED)),
+            ),
         ),
         Command(
             "table", "Show means with 95 % confidence intervals, and significance against k-means on all features.",
@@ -275,7 +259,7 @@ COMMANDS = {
                                "Parquet; each column is one partition"),
                 _argument("settings", nargs="*", metavar="dataset=NAME",
                           help="the dataset, with its options: dataset=file dataset.path=FILE"),
-                _argument("--format", type=_choice("format", (*FORMATS, "json")), default="text",
+                _argument("--format", type=partial(_word, "format", (*FORMATS, "json")), default="text",
                           help=f"{', '.join(FORMATS)}, json; text by default"),
             ),
             "Labels are whole numbers or text. A negative label counts as a cluster, also where it means noise.",
@@ -305,10 +289,11 @@ COMMANDS = {
             "kmdr.cli.recommend:run",
             (
                 _argument("words", nargs="*", metavar="FILE", help="the matrix; or dataset=NAME, and dataset.OPTION=…"),
-                _argument("--k", type=_whole_number("K", 1), metavar="K",
+                _argument("--k", type=partial(_whole_number, "K", 1), metavar="K",
                           help="number of clusters; by default the number of classes"),
-                _argument("--r", type=_whole_number("R", 1), metavar="R", help="number of dimensions; any by default"),
-                _argument("--speedup", type=_positive_number("SPEEDUP"), metavar="TIMES",
+                _argument("--r", type=partial(_whole_number, "R", 1), metavar="R",
+                          help="number of dimensions; any by default"),
+                _argument("--speedup", type=partial(_positive_number, "SPEEDUP"), metavar="TIMES",
                           help="how many times as fast as k-means on all features it must be (2; with r, any)"),
                 _argument("--domain", default="", metavar="NAME",
                           help="kind of the data, e.g. image, text or gene expression"),
@@ -328,7 +313,7 @@ COMMANDS = {
             "kmdr.cli.commands:reference",
             (
                 _PAPERS, _out("results/reference"),
-                _argument("--seed", type=_whole_number("SEED", 0), default=0, metavar="N",
+                _argument("--seed", type=partial(_whole_number, "SEED", 0), default=0, metavar="N",
                           help="root seed of all draws (0)"),
             ),
         ),
@@ -337,8 +322,7 @@ COMMANDS = {
             (
                 _argument("folder", nargs="?", type=_folder, default=Path("results/reference"), metavar="DIR",
                           help="folder of results (results/reference)"),
-                _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
-                _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
+                *_SAMPLE,
                 _TRUST,
                 *_LIMITS,
             ),
@@ -369,8 +353,7 @@ COMMANDS = {
                           help=f"folder of submissions ({_SUBMITTED})"),
                 _argument("--reference", type=_folder, default=_folder("results/reference"), metavar="DIR",
                           help="folder of results that may not be contradicted (results/reference)"),
-                _argument("--rows", type=_whole_number("ROWS", 1), default=40, metavar="N", help="sample size (40)"),
-                _argument("--seed", type=_whole_number("SEED", 0), metavar="N", help="seed of the sample"),
+                *_SAMPLE,
                 _TRUST,
                 *_LIMITS,
                 _argument("--again", action="store_true", help="check a submission again whose card has an outcome"),
@@ -381,7 +364,7 @@ COMMANDS = {
             "new", "Write a skeleton with its test for a reducer, dataset, metric, engine or paper of your own.",
             "kmdr.cli.new:run",
             (
-                _argument("kind", type=_choice("kind of skeleton", SKELETONS), metavar="KIND",
+                _argument("kind", type=partial(_word, "kind of skeleton", SKELETONS), metavar="KIND",
                           help=", ".join(SKELETONS)),
                 _argument("name", metavar="NAME"),
                 _argument("folder", nargs="?", type=_folder, metavar="DIR",
@@ -391,7 +374,7 @@ COMMANDS = {
         Command(
             "completion", "Print a script that completes commands, settings and their values in bash or zsh.",
             "kmdr.cli.completion:run",
-            (_argument("shell", type=_choice("shell", SHELLS), metavar="SHELL", help=", ".join(SHELLS)),),
+            (_argument("shell", type=partial(_word, "shell", SHELLS), metavar="SHELL", help=", ".join(SHELLS)),),
             "Add 'source <(kmdr completion bash)' to ~/.bashrc, or the like to ~/.zshrc.",
         ),
         Command(

@@ -172,7 +172,6 @@ def shard(arguments: Sequence[str]) -> int:
 
 
 def _run_settings() -> int:
-    """Run what the settings of ``sys.argv`` ask for."""
     from kmdr.config.overrides import check_names
 
     with nothing_to_lose():

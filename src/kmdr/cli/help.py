@@ -102,7 +102,6 @@ def _everything(defaults: Mapping[str, str]) -> Iterator[str]:
 
 
 def _summary(group: str, name: str) -> str:
-    """Return a sentence about a choice."""
     if group == "dataset":
         from kmdr.datasets.registry import entry
 
@@ -140,7 +139,6 @@ def _names(group: str) -> list[str]:
 
 
 def _defaults() -> dict[str, str]:
-    """Return the default choice of each group."""
     items = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))["defaults"]
     pairs = [pair for item in items if isinstance(item, dict) for pair in item.items()]
     return {group: name for group, name in pairs if name and not group.startswith("override ")}

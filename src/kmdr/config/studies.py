@@ -26,10 +26,7 @@ _Loader: Any = type("_Loader", ((yaml.CSafeLoader,) if yaml.__with_libyaml__ els
 def config_files(group: str) -> dict[str, Path]:
     """Return all configurations of one group, by name.
 
-    Raises
-    ------
-    UserError
-        When two files have the same name: a study of a plugin would pass for that of a paper.
+    Two files of one name are an error: a study of a plugin would pass for that of a paper.
     """
     papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
     files: dict[str, Path] = {}
@@ -46,13 +43,7 @@ def external_files(group: str) -> dict[str, Path]:
 
 
 def load_config(file: Path) -> dict[str, Any]:
-    """Return a configuration with unresolved interpolations; the caller may change it.
-
-    Raises
-    ------
-    UserError
-        When the file cannot be read or is not a mapping.
-    """
+    """Return a configuration with unresolved interpolations; the caller may change it."""
     return copy.deepcopy(_current(file))
 
 
@@ -98,13 +89,7 @@ def study_names() -> list[str]:
 
 
 def studies() -> tuple[Mapping[str, Any], ...]:
-    """Return the ``study`` tree of each study, with plain names of datasets and reducers, and its ``repeats``.
-
-    Raises
-    ------
-    UserError
-        When a file is not a valid study.
-    """
+    """Return the ``study`` tree of each study, with plain names of datasets and reducers, and its ``repeats``."""
     return tuple(_study(path) for _, path in sorted(config_files("study").items()))
 
 

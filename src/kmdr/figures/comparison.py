@@ -70,10 +70,7 @@ def thinned(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def table_of(frame: pd.DataFrame) -> Table:
     """Return rows of `kmdr.analysis.comparison.compared` as text.
 
-    Returns
-    -------
-    Table
-        Texts, best in bold. ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
+    The best are bold. ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
     """
     counts = {"n": counts_of(frame)}
     if frame["failed"].any():
@@ -127,7 +124,6 @@ def _is_equal(frame: pd.DataFrame, quantity: Quantity) -> "pd.Series[bool]":
 
 
 def _missing(quantity: Quantity, n: int) -> str:
-    """Return the text for a missing mean of n repetitions."""
     return UNTIMED if quantity.time and n else ""
 
 
@@ -150,13 +146,7 @@ def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
 
 
 def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Table:
-    """Return two folders side by side: the means in A and in B, and the change with its interval.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        The comparison's table, or some rows of it.
-    """
+    """Return two folders side by side: the means in A and in B, and the change with its interval, or some rows."""
     counts = zip(counts_of(frame, " A"), counts_of(frame, " B"), strict=True)
     groups = [_first_columns(frame) | {"n": [a if a == b else f"{a}, {b}" for a, b in counts]}]
     for quantity in quantities_in(frame):
@@ -273,13 +263,7 @@ def method_names(frame: pd.DataFrame) -> list[str]:
 
 
 def summary_table(summary: pd.DataFrame, failed: int) -> Table:
-    """Return the summary of a `kmdr.api.Comparison` as text; columns without values are omitted.
-
-    Parameters
-    ----------
-    failed : int
-        Number of failed trials.
-    """
+    """Return the summary of a `kmdr.api.Comparison` as text; columns without values are omitted."""
     has_full = summary["F/F_full"].notna().any()
     seconds = ["seconds"] if (summary["n"] == summary["n seconds"]).all() else ["n seconds", "seconds"]
     omitted = {"F" if has_full else "F/F_full", "n seconds"}
@@ -305,7 +289,6 @@ def every_column(summary: pd.DataFrame) -> Table:
 
 
 def _formats(summary: pd.DataFrame) -> dict[str, str]:
-    """Return the formats of the numbers in a summary."""
     numbers = summary.select_dtypes("number").columns
     return {name: _SUMMARY_FORMATS.get(name, ".3f") for name in numbers}
 

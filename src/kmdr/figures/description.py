@@ -11,13 +11,7 @@ _FORM = ".3g"
 
 
 def panels_in_words(numbers: pd.DataFrame) -> str:
-    """Return a sentence for each panel: on curves against r, specification curves, or the ranges of its numbers.
-
-    Parameters
-    ----------
-    numbers : DataFrame
-        As `kmdr.figures.canvas.Drawing.numbers` has them.
-    """
+    """Return a sentence for each panel: on curves against r, specification curves, or the ranges of its numbers."""
     if {"quantity", "r", "label", "drawn_as"} <= set(numbers):
         several = numbers["panel"].nunique() > 1
         return " ".join(
@@ -31,7 +25,6 @@ def panels_in_words(numbers: pd.DataFrame) -> str:
 
 
 def _ranges(panel: pd.DataFrame) -> str:
-    """Return the range of each column of numbers."""
     columns = panel.select_dtypes("number").dropna(axis=1, how="all")
     ranges = (f"{name} from {_number(column.min())} to {_number(column.max())}" for name, column in columns.items())
     return f"{len(panel)} points: {', '.join(ranges)}.".replace("_", " ")

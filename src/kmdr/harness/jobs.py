@@ -37,11 +37,17 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
-from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
+from kmdr.results.json_files import (
+    plan_of_studies,
+    planned_studies,
+    read_json,
+    unite_asked,
+    unite_missing,
+    with_parts,
+)
 from kmdr.results.outdated import missing as unfinished
 from kmdr.results.outdated import mixed_code, outdated_code
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
-from kmdr.results.shards import with_parts
 from kmdr.results.store import Store
 from kmdr.results.table_stream import VARIABLE, most_bytes
 from kmdr.results.text_rows import TextRow
@@ -251,20 +257,9 @@ def _as_done(rows: Iterable[TextRow]) -> Iterator[Mapping[str, str]]:
 class _Request:
     """The request of all jobs of one folder.
 
-    Attributes
-    ----------
-    tasks : list of Task
-        The tasks to run here: all, or one part.
-    asked : set of (str, str)
-        Study and ``config_hash`` of the tasks of all parts.
-    names : list of str
-        Studies.
-    cut : list of list of Task
-        The tasks of each part; one list if the plan is not cut into parts.
-    seconds : callable or None
-        The expected times by which the plan was cut.
-    wrong : int
-        Number of datasets that failed a checksum.
+    ``tasks`` are to be run here: all, or one part of the plan, which was ``cut`` into parts by the expected
+    ``seconds``. ``asked`` has study and ``config_hash`` of the tasks of all parts, ``names`` the studies, and ``wrong``
+    is the number of datasets that failed a checksum.
     """
 
     store: Store
@@ -424,32 +419,16 @@ def run_jobs(
     draw: Draw | None = None,
     show: Show | None = None,
 ) -> int:
-    """Run jobs as one: check everything, run what is missing, then draw and show the rows.
+    """Run jobs as one: check everything, run what is missing, then draw and show the rows; return the exit status.
 
-    Parameters
-    ----------
-    limits : Limits, optional
-        Of a reproduction.
-    part : Part, optional
-        The part of the tasks to run; nothing is then drawn.
-    whole : bool
-        Whether the jobs are all of their studies: ``plan.json``, and so the report, states what was planned of them,
-        and their configurations replace earlier ones. Otherwise, as in a round of the atlas, these count with them.
-    draw : callable, optional
-        Makes the files that follow from the rows, if studies were run or there are limits.
-    show : callable, optional
-        Prints the rows of a run without limits.
+    It is 0 when every planned row is there, and 1 when a trial failed, a row was lost or a dataset failed a checksum.
+    An unavailable dataset is reported and shown as a gap, but it is an error if none is available.
 
-    Returns
-    -------
-    int
-        Exit status: 0 when every planned row is there; 1 when a trial failed, a row was lost or a dataset failed a
-        checksum. An unavailable dataset is reported and shown as a gap.
-
-    Raises
-    ------
-    UserError
-        When a value is not valid, or none of the datasets is available.
+    ``limits`` belong to a reproduction. With ``part``, only these tasks are run, and nothing is drawn. ``whole`` says
+    that the jobs are all of their studies: ``plan.json``, and so the report, states what was planned of them, and their
+    configurations replace earlier ones. Otherwise, as in a round of the atlas, these count with them. ``draw`` makes
+    the files that follow from the rows, if studies were run or there are limits, and ``show`` prints the rows of a run
+    without limits.
     """
     failed, start = 0, time.time()
 

@@ -24,12 +24,8 @@ Key = tuple[Any, ...]
 class Done(NamedTuple):
     """The result of a step.
 
-    Attributes
-    ----------
-    seconds : float or None
-        Time it took; None if the result of an earlier repetition was used.
-    key : tuple or None
-        What ``value`` is a function of; None if that includes random numbers or is unknown.
+    ``seconds`` is None if the result of an earlier repetition was used. ``key`` is what ``value`` is a function of;
+    None if that includes random numbers or is unknown.
     """
 
     value: Any
@@ -41,23 +37,10 @@ _kept: dict[Key, tuple[bytes, list[bytes]]] = {}
 
 
 def do_once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], Any], spent: float = 0.0) -> Done:
-    """Do a step, unless an earlier one with this key drew nothing and its result was kept.
+    """Do a step, unless an earlier one with this key drew nothing and its result was kept, of which a copy is returned.
 
-    Parameters
-    ----------
-    key : tuple or None
-        Everything the step depends on except ``rng``; None to do it in any case.
-    rng : numpy.random.Generator or None
-        What the step draws from, if anything.
-    step : callable
-        Takes no arguments.
-    spent : float
-        Seconds spent on it before.
-
-    Returns
-    -------
-    Done
-        A kept value is copied, and as writable as the first.
+    ``key`` is everything the step depends on except ``rng``; without one, the step is done in any case. ``spent`` are
+    the seconds spent on it before.
     """
     if key in _kept:
         head, buffers = _kept[key]

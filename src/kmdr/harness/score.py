@@ -22,16 +22,9 @@ from kmdr.harness.rescore import scaled, score_labels
 
 
 class Partition(NamedTuple):
-    """A partition of the points of a dataset.
+    """A partition of the points of a dataset: a column of the file, numbered from 0 in the sorted order of the labels.
 
-    Attributes
-    ----------
-    name : str
-        The column of the file.
-    clusters : (n,) int array
-        Numbered from 0 in the sorted order of the labels.
-    negative : int
-        The number of points whose label is a negative number.
+    ``negative`` is the number of points whose label is a negative number.
     """
 
     name: str
@@ -40,7 +33,6 @@ class Partition(NamedTuple):
 
 
 def _partition(name: str, labels: NDArray[Any], n: int, file: str) -> Partition:
-    """Return a column of labels as a partition of n points."""
     where = f"{file}, column {name!r}"
     if labels.shape != (n,):
         raise UserError(f"{where} has {labels.size} labels for {n} points; give one per point")
@@ -70,7 +62,6 @@ def _is_label(text: str) -> bool:
 
 
 def _odd(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which labels are numbers but not a whole one."""
     if labels.dtype.kind == "f":
         return np.asarray(~np.isfinite(labels) | (labels != np.rint(labels)))
     if labels.dtype.kind in "UO":
@@ -81,13 +72,7 @@ def _odd(labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def partitions(file: Path, n: int) -> list[Partition]:
-    """Return the partitions of n points in a file of labels, one per column.
-
-    Raises
-    ------
-    UserError
-        If the file cannot be read as labels, or a column does not have n of them.
-    """
+    """Return the partitions of n points in a file of labels, one per column."""
     columns = label_columns(file, n)
     return [_partition(name, labels, n, file.name) for name, labels in columns.items()]
 
@@ -104,15 +89,7 @@ def dataset_from(settings: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 
 def score_file(file: Path, settings: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the scores of each partition in a file of labels, and notes on them.
-
-    Parameters
-    ----------
-    file : Path
-        See `kmdr.datasets.formats.partitions.label_columns`.
-    settings : sequence of str
-        The dataset, as on the command line.
-    """
+    """Return the scores of each partition in a file of labels, and notes on them; the settings name the dataset."""
     data = scaled(datasets.prepare(*dataset_from(settings)))
     rows, notes = [], []
     for partition in partitions(file, data.A.shape[0]):

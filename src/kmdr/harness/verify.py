@@ -162,27 +162,21 @@ def user_limit(seconds: float | None, memory: int | None) -> Limit:
 
 
 def limit_of(row: Mapping[str, str], given: Limit = UNLIMITED) -> Limit:
-    """Return the limit of rerunning a row.
+    """Return the limit of rerunning a row; ``given`` takes the place of the defaults where it limits anything.
 
-    Parameters
-    ----------
-    row : mapping
-        Its times set the default of the seconds: 20 times their sum in whole minutes, from 1 min, or 10 min if one of
-        them is empty, to 1 h. The default of the memory is 4 GiB, where this system can measure it.
-    given : Limit
-        Takes the place of the defaults where it limits anything.
+    The default of the seconds is 20 times the sum of the row's times in whole minutes, from 1 min, or 10 min if one of
+    them is empty, to 1 h. The default of the memory is 4 GiB, where this system can measure it.
     """
     stated = [float(row[name]) for name in _TIMES if row[name]]
     least = _LEAST_SECONDS if len(stated) == len(_TIMES) else _LEAST_UNSTATED
     minutes = math.ceil(min(_MULTIPLE * sum(stated), _MOST_SECONDS) / 60)
-    memory = _MEMORY if can_measure_memory() else None
-    return replace(given, seconds=given.seconds or max(least, 60 * minutes), memory=given.memory or memory)
+    return data_limit(given, max(least, 60 * minutes))
 
 
-def data_limit(given: Limit = UNLIMITED) -> Limit:
+def data_limit(given: Limit = UNLIMITED, seconds: float = _MOST_SECONDS) -> Limit:
     """Return the limit of preparing a dataset or scoring labels, for which a row states no time: an hour and 4 GiB."""
     memory = _MEMORY if can_measure_memory() else None
-    return replace(given, seconds=given.seconds or _MOST_SECONDS, memory=given.memory or memory)
+    return replace(given, seconds=given.seconds or seconds, memory=given.memory or memory)
 
 
 def verify(

@@ -106,17 +106,7 @@ def _clusters(labels: Dense, n: int) -> tuple[Dense, int]:
 def residual(A: Matrix, labels: Dense) -> float:
     """Return ‖A − XXᵀA‖²_F, the sum of squared distances of the rows to the means of their clusters.
 
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-        CSR is never densified.
-    labels : (n,) int array
-        Cluster of each row, from 0.
-
-    Returns
-    -------
-    float
-        Infinite or 0 if it is beyond float64; `objective` is not.
+    CSR is never densified. The sum is infinite or 0 if it is beyond float64; `objective` is not.
     """
     A, e, total = normalised(canonical_csr(A))
     R = _bounded_residual(A, *_clusters(labels, A.shape[0]), total)
@@ -124,18 +114,9 @@ def residual(A: Matrix, labels: Dense) -> float:
 
 
 def residuals(A: Dense, partitions: Sequence[Dense], total: float) -> list[Residual]:
-    """Return the residuals of several partitions, as `objective` takes them, from one read of A.
+    """Return the residuals of several partitions, as `objective` takes them, from one read of a normalised A.
 
-    They are the numbers that `objective` computes from each partition alone.
-
-    Parameters
-    ----------
-    A : (n, d) array
-        As `normalised` returns it.
-    partitions : sequence of (n,) int arrays
-        Cluster of each row, from 0.
-    total : float
-        ‖A‖²_F.
+    They are the numbers that `objective` computes from each partition alone. ``total`` is ‖A‖²_F.
     """
     clusters = [_clusters(labels, A.shape[0]) for labels in partitions]
     together, most = np.array([labels for labels, _ in clusters]), max(k for _, k in clusters)
@@ -152,28 +133,10 @@ def residuals(A: Dense, partitions: Sequence[Dense], total: float) -> list[Resid
 
 
 def objective(A: Matrix, labels: Dense, total: float | None = None, residual: Residual | None = None) -> float:
-    """Return F = ‖A − XXᵀA‖²_F / ‖A‖²_F of a partition, on the original features (bzmd15 §7.4).
+    """Return F = ‖A − XXᵀA‖²_F / ‖A‖²_F of a partition, on the original features (bzmd15 §7.4); 0 if A is zero.
 
-    Parameters
-    ----------
-    A : (n, d) array or CSR
-    labels : (n,) int array
-    total : float, optional
-        ‖A‖²_F if it is known, of A as `normalised` returns it.
-    residual : Residual, optional
-        If it is known too, from `residuals`.
-
-    Returns
-    -------
-    float
-        In [0, 1], except for rounding; 0 if A is zero.
-
-    Raises
-    ------
-    ArgumentError
-        If A is not finite, or the labels do not fit its rows.
-    ArithmeticError
-        If the a-priori bound of the rounding error exceeds both a millionth of F and 10⁻²⁴.
+    If they are known, ``total`` is ‖A‖²_F of A as `normalised` returns it, and ``residual`` is from `residuals`. A
+    rounding error whose a-priori bound exceeds both a millionth of F and 10⁻²⁴ is an `ArithmeticError`.
     """
     if total is None:
         A, _, total = normalised(canonical_csr(A))

@@ -55,23 +55,16 @@ def data_text(content: Mapping[str, Any]) -> str:
 
 
 def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the data of both views.
+    """Return the data of both views, given all rows of a folder and the ``study`` trees of all studies.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Of a folder, including failed ones; its text may be categories.
-    configs : sequence of mapping
-        The ``study`` tree of every study.
+    * ``quantities``: label, format, direction and statistic of each quantity.
+    * ``styles``: the look of each method.
+    * ``views``: one per experiment, the usual one of each dataset first, with a line for each method and quantity, and
+      the methods that may be the best at each r.
+    * ``overviews``: ranks and profiles over the datasets of each paper's studies that flip no choice, each in its usual
+      experiment, and of custom runs (key ``""``).
 
-    Returns
-    -------
-    dict
-        ``quantities``: label, format, direction and statistic of each quantity. ``styles``: the look of each method.
-        ``views``: one per experiment, the usual one of each dataset first, with a line for each method and quantity,
-        and the methods that may be the best at each r. ``overviews``: ranks and profiles over the datasets of each
-        paper's studies that flip no choice, each in its usual experiment, and of custom runs (key ``""``). Numbers are
-        rounded as the page shows them.
+    Numbers are rounded as the page shows them.
     """
     known = {study["name"]: study for study in configs}
     quantities = all_quantities()
@@ -108,7 +101,6 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
 
 
 def _view(experiment: Experiment, looks: Mapping[Method, Style], quantities: Mapping[str, Quantity]) -> dict[str, Any]:
-    """Return the numbers of an experiment."""
     methods = list(looks)
     lines: dict[str, list[dict[str, Any]]] = {}
     for name, quantity in quantities.items():

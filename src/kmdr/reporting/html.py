@@ -37,12 +37,10 @@ from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.causes import RULE, failures
 from kmdr.reporting.exhibits import Exhibit, Grid, Picture, exhibit, pictures, table_grid
 from kmdr.reporting.explore import data_text, packed
-from kmdr.reporting.forest import forests
-from kmdr.reporting.margins import changes_at, segments, ticks
+from kmdr.reporting.forest import changes_at, forests, segments, ticks
 from kmdr.reporting.model import Report
-from kmdr.reporting.names import shared_names, with_kind
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
-from kmdr.reporting.search import entries
+from kmdr.reporting.search import entries, shared_names, with_kind
 from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.sparkline import sparkline
 from kmdr.reporting.study_runs import StudyRuns
@@ -77,18 +75,8 @@ ITEM_STATES = ("rerun", "in part", "changed", "not run")
 class View(NamedTuple):
     """A view of the page: one section, shown alone, with one link in the navigation.
 
-    Attributes
-    ----------
-    id : str
-        The section's id, and the address that shows it.
-    title : str
-        The text of its link.
-    template : str
-        The template of its content; the section's heading is its ``h1``.
-    group : str
-        The heading in the navigation under which its link is; empty for the first links.
-    section : PaperSection or None
-        The paper that it shows.
+    ``id`` is the address that shows it, ``title`` the text of its link, and ``group`` the heading in the navigation
+    under which the link is; empty for the first links. ``section`` is the paper that it shows.
     """
 
     id: str
@@ -349,13 +337,7 @@ def _script_json(value: object) -> str:
 
 
 def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
-    """Return the page, and the same as Markdown: an index, a page for each paper, and one on the runs.
-
-    Parameters
-    ----------
-    made_by : str
-        The version of the code.
-    """
+    """Return the page, and the same as Markdown: an index, a page for each paper, and one on the runs."""
     environment = _environment()
     names = shared_names(report)
     environment.filters["with_kind"] = lambda text: with_kind(text, names)

@@ -38,13 +38,7 @@ def stated(sentence: Sentence, report: str) -> str:
 
 
 def answer(folder: Path) -> str:
-    """Return the answer to the question of the README.
-
-    Raises
-    ------
-    ValueError
-        If the report does not state a part of it.
-    """
+    """Return the answer to the question of the README; ``ValueError`` if the report does not state a part of it."""
     report = report_text(folder)
     parts = [finding for paper in papers() for finding in paper.summary.findings if finding.answer]
     outcomes = pd.read_csv(folder / "verdicts.csv")["verdict"].value_counts()
@@ -68,7 +62,6 @@ def _escaped(text: str) -> str:
 
 
 def _counts_by_paper(folder: Path) -> dict[str, list[str]]:
-    """Return the number of claims of each paper by outcome."""
     verdicts = pd.read_csv(folder / "verdicts.csv")
     by_paper = {}
     for paper in papers():
@@ -117,9 +110,9 @@ _MAKE: Mapping[str, Callable[[Path], str]] = {
 }  # fmt: skip
 
 
-def renewed(readme: str, folder: Path = _REFERENCE) -> str:
-    """Return a page with its marked regions made from a folder of results."""
-    return _REGION.sub(lambda match: f"{match[1]}{_MAKE[match[2]](folder)}\n\n{match[3]}", readme)
+def renewed(readme: str) -> str:
+    """Return a page with its marked regions made from the committed results."""
+    return _REGION.sub(lambda match: f"{match[1]}{_MAKE[match[2]](_REFERENCE)}\n\n{match[3]}", readme)
 
 
 if __name__ == "__main__":

@@ -49,14 +49,9 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class PaperSummary:
-    """The reproducibility report of one paper.
+    """The reproducibility report of one paper: its findings with their numbers, and its parts by title.
 
-    Attributes
-    ----------
-    findings : list of Finding
-        With their numbers.
-    parts : mapping of str to list of str or Table
-        By title: paragraphs, the claims by outcome, deviations, and computing time.
+    A part is paragraphs, or a table: the claims by outcome, deviations, and computing time.
     """
 
     findings: list[Finding]
@@ -100,11 +95,7 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
         "Limitations": paragraphs(words.limitations),
     }
     findings = [Finding(paper.name, text, s) for s in words.findings if (text := cited(tables, s))]
-    return PaperSummary(findings, {title: part for title, part in parts.items() if not _is_empty(part)})
-
-
-def _is_empty(part: list[str] | Table) -> bool:
-    return part.frame.empty if isinstance(part, Table) else not part
+    return PaperSummary(findings, {t: p for t, p in parts.items() if len(p.frame if isinstance(p, Table) else p)})
 
 
 # The basis of an outcome on time, in words.

@@ -61,16 +61,6 @@ def _link_faults(folder: Path) -> Iterator[Fault]:
             yield Fault(path, sentence, bool(path.suffix))  # a link to a folder may be the user's other disk
 
 
-def _unread_faults(folder: Path) -> Iterator[Fault]:
-    for path in unread_files(folder):
-        yield Fault(path, f"{path} is not read, because {path.stem} is there; --repair removes it", True)
-
-
-def _task_faults(folder: Path) -> Iterator[Fault]:
-    for path in task_files(folder):
-        yield from _fault(path, partial(read_task, folder, path))
-
-
 def label_faults(folder: Path) -> Iterator[Fault]:
     """Yield the faults of label files."""
 
@@ -143,17 +133,14 @@ def fact_faults(folder: Path) -> Iterator[Fault]:
 
 
 def faults(folder: Path) -> list[Fault]:
-    """Return the faults of a results folder; nothing is written.
-
-    Raises
-    ------
-    UserError
-        If it is not a results folder.
-    """
+    """Return the faults of a results folder; nothing is written."""
     require_results(folder)
     return list(_link_faults(folder)) or [
-        *_unread_faults(folder),
-        *_task_faults(folder),
+        *(
+            Fault(path, f"{path} is not read, because {path.stem} is there; --repair removes it", True)
+            for path in unread_files(folder)
+        ),
+        *(fault for path in task_files(folder) for fault in _fault(path, partial(read_task, folder, path))),
         *label_faults(folder),
         *_table_faults(folder),
         *_manifest_faults(folder),

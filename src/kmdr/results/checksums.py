@@ -54,13 +54,7 @@ def has_checksum(content: bytes) -> bool:
 
 
 def verify_checksum(content: bytes, path: Path) -> int:
-    """Return the length of the content of a file without the checksum in its last line, which is not copied.
-
-    Raises
-    ------
-    DamagedError
-        If the checksum is wrong.
-    """
+    """Return the length of a file's content before the checksum in its last line; refuse a wrong checksum."""
     length = len(content) - len(_last_line(b""))
     if length < 0 or content[length:] != _last_line(memoryview(content)[:length]):
         raise DamagedError(f"{path} is damaged: its content does not match its checksum")
@@ -87,10 +81,8 @@ def with_json_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
 def without_json_checksum(text: str | bytes) -> dict[str, Any]:
     """Return the JSON object of a text without its checksum.
 
-    Raises
-    ------
-    ValueError
-        The text is not a JSON object, its checksum does not match, or the name of the checksum is damaged.
+    It is a ``ValueError`` if the text is not a JSON object, its checksum does not match, or the checksum's name is
+    damaged.
     """
     content = parse_json(text)
     if isinstance(content, dict):

@@ -19,6 +19,7 @@ def command_of(row: Mapping[str, Any], r_grid: Sequence[int], repeats: int) -> s
     The row is of text, or typed; files of the user's are named without their folders, as in the row.
     """
     dataset, options = data_of(row["dataset"], row["options"])
+    others = json.loads(row["kmeans"] or "{}")
     settings = {
         "dataset": dataset,
         **{f"dataset.{name}": value for name, value in options.items()},
@@ -27,15 +28,12 @@ def command_of(row: Mapping[str, Any], r_grid: Sequence[int], repeats: int) -> s
         "k": int(row["k"]),
         "repeats": repeats,
         "seed": int(row["seed"]),
-        **{f"kmeans.{name}": _value(name, row[name]) for name in KMEANS_COLUMNS if row[name] != ""},
-        **_kmeans(json.loads(row["kmeans"] or "{}")),
+        **{f"kmeans.{n}": int(row[n]) if n in WHOLE_NUMBERS else row[n] for n in KMEANS_COLUMNS if row[n] != ""},
+        **{f"kmeans.{name}": value for name, value in others.items() if name != "args"},
+        **{f"kmeans.args.{name}": value for name, value in engine_arguments(others).items()},
         "matching": row["matching"] or "best",
     }
     return shlex.join(["kmdr", *(f"{name}={override(value)}" for name, value in settings.items())])
-
-
-def _value(name: str, value: Any) -> Any:
-    return int(value) if name in WHOLE_NUMBERS else value
 
 
 def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,11 +41,6 @@ def _reducer(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if "." not in name:
         return {"reducer": name, **{f"reducer.{key}": value for key, value in params.items()}}
     return {"reducer": "outside", "reducer.path": name, **{f"reducer.args.{key}": v for key, v in params.items()}}
-
-
-def _kmeans(settings: Mapping[str, Any]) -> dict[str, Any]:
-    others = {f"kmeans.{name}": value for name, value in settings.items() if name != "args"}
-    return {**others, **{f"kmeans.args.{name}": value for name, value in engine_arguments(settings).items()}}
 
 
 def engine_arguments(settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -49,6 +49,11 @@ def _is_planned_study(value: Any) -> bool:
     )
 
 
+def _are_limits(value: Mapping[str, Any]) -> bool:
+    budget = value.get("budget_seconds") or 0
+    return isinstance(budget, int | float) and 0 <= budget < 1e12 and _is_count(value.get("tasks_not_begun", 0))
+
+
 def _is_plan(plan: dict[str, Any]) -> bool:
     studies, budget = plan.get("studies", {}), plan.get("budget_seconds") or 0
     return (
@@ -107,10 +112,7 @@ SCHEMAS: Mapping[str, Schema] = {
 def read_json(folder: Path, path: Path | str) -> dict[str, Any]:
     """Return a JSON object that `write_checked` wrote; an empty one if there is no such file.
 
-    Raises
-    ------
-    DamagedError
-        If it is not a JSON object, has another checksum, is nested too deeply or does not match its schema.
+    It is a `DamagedError` if it has another checksum, is nested too deeply or does not match its schema.
     """
     content = read_file(folder, path, _MAX_BYTES)
     if content is None:
@@ -156,9 +158,28 @@ def unite_asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) ->
     return {study: sorted({*known.get(study, ()), *new.get(study, ())}) for study in sorted({*known, *new})}
 
 
-def _are_limits(value: Mapping[str, Any]) -> bool:
-    budget = value.get("budget_seconds") or 0
-    return isinstance(budget, int | float) and 0 <= budget < 1e12 and _is_count(value.get("tasks_not_begun", 0))
+def with_parts(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that are in one folder or the other: ``{hash of the plan: {"of": N, "parts": [I, …]}}``."""
+    return {
+        plan: {
+            "of": {**known, **new}[plan]["of"],
+            "parts": sorted({part for folder in (known, new) if plan in folder for part in folder[plan]["parts"]}),
+        }
+        for plan in sorted({*known, *new})
+    }
+
+
+def missing_parts(plans: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each plan that has missing parts."""
+    sentences = []
+    for plan, shards in plans.items():
+        missing = [str(part) for part in range(1, shards["of"] + 1) if part not in shards["parts"]]
+        if missing:
+            sentences.append(
+                f"of the plan {plan} in {shards['of']} parts, these are not finished or not among the folders: "
+                f"{', '.join(missing)}"
+            )
+    return sentences
 
 
 def planned_studies(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -201,13 +222,7 @@ def asked_of(folder: Path) -> dict[str, list[str]]:
 
 
 class Settled(NamedTuple):
-    """A universe that was run.
-
-    Attributes
-    ----------
-    configs : mapping of str to list of str
-        By hash: study, dataset and reducer, as the paper's studies name them.
-    """
+    """A universe that was run; ``configs`` has study, dataset and reducer, as studies name them, by hash."""
 
     options: tuple[str, ...]
     configs: dict[str, list[str]]
@@ -228,9 +243,7 @@ def plan_of(folder: Path) -> dict[str, Any]:
 
 def environments_of(folder: Path, rows: pd.DataFrame, notes: list[str]) -> dict[str, dict[str, Any]]:
     """Return the manifests of the environments that rows name, by hash; append a note for each damaged one."""
-
-    def read(path: Path, name: str) -> dict[str, Any]:
-        return dict(for_display(read_json(path, name)))
-
-    files = {str(key): f"environments/{key}.json" for key in rows["env_hash"].unique()}
-    return {key: read_or_note(partial(read, name=file), folder, notes) for key, file in files.items()}
+    return {
+        str(key): for_display(read_or_note(partial(read_json, path=f"environments/{key}.json"), folder, notes))
+        for key in rows["env_hash"].unique()
+    }

@@ -61,13 +61,7 @@ def read_configs(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[Path, st
 
 
 def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
-    """Return the configuration (``kind`` "configs") or environment ("environments") that a hash in a row stands for.
-
-    Raises
-    ------
-    DamagedError
-        If the key is not a hash, or its description is missing or has another hash.
-    """
+    """Return the configuration (``kind`` "configs") or environment ("environments") that a hash in a row stands for."""
     if not re.fullmatch("[0-9a-f]{12}", key):
         raise DamagedError(
             f"{key[:40]!r} in {kind} of {folder} is not a hash of 12 digits; the row that has it is damaged"
@@ -84,7 +78,6 @@ def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
 
 
 def _read_hashed(folder: Path, path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file that is named by its hash."""
     try:
         content = json.loads(require_file(folder, path))
     except (ValueError, RecursionError):
@@ -100,13 +93,7 @@ def log_line(entry: Mapping[str, Any]) -> str:
 
 
 def log_lines(folder: Path) -> list[str]:
-    """Return the lines of ``runs.jsonl``, one per run.
-
-    Raises
-    ------
-    DamagedError
-        If a line differs from its checksum.
-    """
+    """Return the lines of ``runs.jsonl``, one per run; raise `DamagedError` if one differs from its checksum."""
     path = folder / LOG
     try:
         lines = (read_file(folder, path) or b"").decode().splitlines()

@@ -24,7 +24,15 @@ from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import UNKNOWN, read_note, sha256_hex, write_table
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_contents, read_file, require_file, write_file
-from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
+from kmdr.results.json_files import (
+    missing_parts,
+    plan_of_studies,
+    planned_studies,
+    read_json,
+    unite_asked,
+    unite_missing,
+    with_parts,
+)
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
 from kmdr.results.paths import (
@@ -41,7 +49,6 @@ from kmdr.results.paths import (
 )
 from kmdr.results.reader import public_content, read_task
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.shards import absent, with_parts
 from kmdr.results.store import Store
 from kmdr.results.table import all_rows, trial_of, united
 from kmdr.results.table_stream import check_rows
@@ -53,14 +60,8 @@ Rows = list[TextRow]
 class Source(NamedTuple):
     """A folder to merge.
 
-    Attributes
-    ----------
-    configs, environments : dict
-        By hash; a folder with only a table has none.
-    notes : dict
-        The contents of its JSON files by name.
-    log : list of str
-        Lines of ``runs.jsonl``.
+    ``configs`` and ``environments`` are by hash; a folder with only a table has none. ``notes`` has the contents of its
+    JSON files by name, and ``log`` the lines of ``runs.jsonl``.
     """
 
     folder: Path
@@ -72,13 +73,7 @@ class Source(NamedTuple):
 
 
 def read(folder: Path) -> Source:
-    """Read a results folder.
-
-    Raises
-    ------
-    UserError
-        If it has no rows, or a file that they rest on is damaged.
-    """
+    """Read a results folder; raise `UserError` if it has no rows, or a file that they rest on is damaged."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to merge; name folders of results")
     rows = all_rows(folder)
@@ -125,13 +120,7 @@ def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_pla
 
 
 def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
-    """Return the rows of all folders as one table, and their counts.
-
-    Raises
-    ------
-    UserError
-        If a trial has different numbers in two folders, or they have too many rows together.
-    """
+    """Return the rows of all folders as one table, and their counts; refuse different numbers of one trial."""
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
     known: dict[str, tuple[TextRow, Path]] = {}
     shared, timed_apart = set(), set()
@@ -168,13 +157,7 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
 
 
 def refuse_contradictions(folder: Path, others: Sequence[Path]) -> int:
-    """Return the number of trials that a folder shares with others, which are only read.
-
-    Raises
-    ------
-    UserError
-        If a shared trial has other numbers, so that `merge` would refuse the folders.
-    """
+    """Return the number of trials that a folder shares with others, which are only read; refuse contradictions."""
     new = read(folder)
     trials, shared = {*map(trial_of, new.rows)}, 0
     for other in others:
@@ -282,17 +265,10 @@ def _notes(sources: Sequence[Source], unions: Unions) -> dict[str, dict[str, Any
     return {name: content for name, content in notes.items() if content}
 
 
-def _finished(line: str) -> tuple[str, str]:
-    return str(json.loads(line).get("finished", "")), line
-
-
 def merge(folders: Sequence[Path], target: Path) -> Tally:
     """Merge results folders, which are only read, into a target, which may have rows and is created if needed.
 
-    Raises
-    ------
-    UserError
-        If a folder has no rows or is damaged, or a trial has different numbers in two folders. Nothing is written then.
+    If a folder has no rows or is damaged, or a trial has different numbers in two folders, nothing is written.
     """
     others = [read(folder) for folder in folders if folder.resolve() != target.resolve()]
     tally(others, target)  # before a new target is created
@@ -319,8 +295,9 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
         for name, content in notes.items():
             # Again with the present content: a run may have added to it meanwhile.
             store.change(name, partial(unions[name], content))
+        logged = {line for source in others for line in source.log}
         store.change_log(
-            lambda lines: sorted({*lines, *(line for source in others for line in source.log)}, key=_finished)
+            lambda lines: sorted({*lines, *logged}, key=lambda line: (str(json.loads(line).get("finished", "")), line))
         )
     store.merge()
     return merged
@@ -342,7 +319,7 @@ def _merge_and_report(folders: Sequence[Path], out: Path, target: str) -> bool:
         + (f"; {merged.shared} trials in several of them are kept once" if merged.shared else "")
         + (f", {merged.timed_apart} of these with other times; the preferred row is kept" if merged.timed_apart else "")
     )
-    missing = absent(read_json(out, SHARDS))
+    missing = missing_parts(read_json(out, SHARDS))
     for sentence in missing:
         tell(f"kmdr: {sentence}; the command of the whole plan, with out={shlex.quote(target)}, runs what is missing")
     return not missing

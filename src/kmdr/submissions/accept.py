@@ -84,10 +84,7 @@ _SIZES = ("n", "d", "k")
 def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
     """Return why the code or the dataset of a row is not available here; empty if it is, and is the same.
 
-    Raises
-    ------
-    UserError
-        If kmdr's own code computed it and has changed.
+    Rows of kmdr's methods whose code has changed are refused.
     """
     config, (name, options) = config_of(row), data_of(row["dataset"], row["options"])
     reducer, engine = row["reducer"], row["engine"]
@@ -111,11 +108,6 @@ def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
         f"the rows of {reducer} on {row['dataset']} were computed by other code ({row['code_hash'] or 'unknown'}) than "
         f"this version's ({code}); run the same command with --refresh, then submit again"
     )
-
-
-def _reasons(rows: Iterable[Mapping[str, str]], trusted: Collection[str]) -> dict[tuple[str, ...], str]:
-    """Return `obstacle_to_rerun` by the columns that it depends on."""
-    return {key: obstacle_to_rerun(row, trusted) for key, row in {_code_key(row): row for row in rows}.items()}
 
 
 def _code_key(row: Mapping[str, str]) -> tuple[str, ...]:
@@ -154,13 +146,7 @@ def _labels(folder: Path, name: str, wanted: int) -> NDArray[np.unsignedinteger]
 def check_labels(
     folder: Path, drawn: Sequence[tuple[TextRow, str]], folders: Mapping[str, Path | Lost], given: Limit = UNLIMITED
 ) -> int:
-    """Return how many rows have the scores of their labels; those whose data are not available do not count.
-
-    Raises
-    ------
-    UserError
-        If a row has other scores, or scoring exceeds the limits of `kmdr.harness.verify.data_limit`.
-    """
+    """Return how many rows have the scores of their labels, and refuse other scores; rows without data do not count."""
     with limited(_scores, data_limit(given), lambda call: f"the scoring of {call[1]}") as score:
         return sum(
             _check_labels(folder, row, name, score(folder, name, row, prepared))
@@ -203,14 +189,9 @@ def _trial_name(row: Mapping[str, str]) -> str:
 
 
 def status_of(comparisons: Sequence[Comparison], reasons: Sequence[str]) -> tuple[str, str]:
-    """Return the status of a submission, and the reason if it is not *verified*.
+    """Return the status of a submission whose rerun rows agree, and the reason if it is not *verified*.
 
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-        The rows that were drawn and rerun; none is different.
-    reasons : sequence of str
-        Why rows of some methods are not rerun.
+    ``reasons`` say why rows of some methods are not rerun.
     """
     counts = Counter(comparison.outcome for comparison in comparisons)
     skipped = [comparison.detail for comparison in comparisons if comparison.outcome in ("skipped", "not verified")]
@@ -243,25 +224,10 @@ def accept(
 ) -> tuple[Card, list[Comparison]]:
     """Check a submission; return its card with the outcome, which is not yet written, and the rows that were rerun.
 
-    Parameters
-    ----------
-    folder : Path
-        Only read, and nothing that it names is imported unless ``trust`` names it.
-    reference : Path
-        Folder of results whose rows must not be contradicted; it may be missing.
-    size, seed : int
-        Of the sample of rows.
-    trust : collection of str
-        As for ``kmdr verify``.
-    given : Limit
-        Of each row, in the place of the defaults of `kmdr.harness.verify.limit_of`.
-    again : bool
-        Whether a card that has an outcome is checked again.
-
-    Raises
-    ------
-    UserError
-        If it is refused.
+    The folder is only read, and nothing that it names is imported unless ``trust`` names it, as for ``kmdr verify``.
+    ``reference`` is a folder of results whose rows must not be contradicted; it may be missing. ``size`` and ``seed``
+    describe the sample of rows, and ``given`` is the limit of each, in the place of the defaults of
+    `kmdr.harness.verify.limit_of`. With ``again``, a card that has an outcome is checked again.
     """
     trusted = frozenset(map(check_trust, trust))
     if folder.is_symlink() or not folder.is_dir():
@@ -280,7 +246,8 @@ def accept(
     labelled = _labelled(folder, files, rows)
     del files
     refuse_mixed_code(folder, rows)
-    reasons = _reasons((row for row in rows if row["status"] == "ok"), trusted)
+    by_code = {_code_key(row): row for row in rows if row["status"] == "ok"}
+    reasons = {key: obstacle_to_rerun(row, trusted) for key, row in by_code.items()}
     places = [place for place in (reference / part for part in _PARTS) if place.is_dir() and has_rows(place)]
     shared = refuse_contradictions(folder, places)
     drawn = sample([row for row in rows if not reasons.get(_code_key(row), "")], size, seed, "reducer")

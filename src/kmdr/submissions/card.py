@@ -70,7 +70,6 @@ def checked_text(what: str, text: str) -> str:
 
 
 def _methods(rows: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """Return each method with the code that computed its rows."""
     methods: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in rows:
         key = (row["reducer"], row["engine"], row["params"])
@@ -104,7 +103,6 @@ def _datasets(rows: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
 
 
 def _commands(rows: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return the command of each configuration."""
     configs: dict[str, tuple[Mapping[str, str], set[int], int]] = {}
     for row in rows:
         first, sizes, repeats = configs.get(row["config_hash"], (row, set(), 0))
@@ -139,13 +137,7 @@ def identity(card: Card) -> str:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return the names of all files of a submission except the card.
-
-    Raises
-    ------
-    UserError
-        If there is a link, a hidden file, or any other file that no submission has.
-    """
+    """Return the names of all files of a submission except the card; refuse links, and files that no submission has."""
     names = []
     for path in islice(list_files(folder, hidden=True), _MOST_FILES + 1):
         name = path.relative_to(folder).as_posix()
@@ -171,13 +163,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 def stated_card(folder: Path) -> Card:
-    """Return the card of a submission after checking its form, its checksum and what the submitter wrote.
-
-    Raises
-    ------
-    UserError
-        If it is missing, is not valid JSON, has another checksum, or texts that cannot be shown.
-    """
+    """Return the card of a submission after checking its form, its checksum and what the submitter wrote."""
     content = read_file(folder, CARD, _MOST_CARD)
     if content is None:
         raise UserError(f"{folder} has no {CARD}; 'kmdr submit DIR' makes a submission of a folder of results")

@@ -70,10 +70,6 @@ def refuse_mixed_code(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
         raise UserError(f"{folder} cannot be submitted: {single_line(sentences[0])}")
 
 
-def _default_name(folder: Path) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:50].strip("-")
-
-
 def submit(
     folder: Path,
     out: Path,
@@ -86,11 +82,8 @@ def submit(
 ) -> Path:
     """Pack a folder of results, which is only read, as a submission ``out/name``, which appears complete or not at all.
 
-    Raises
-    ------
-    UserError
-        If the folder has a fault, no finished trial, rows of several versions of a method's code, or files that are too
-        large together; if a text is not valid; or if the target exists.
+    Refused are a folder that has a fault, no finished trial, rows of several versions of a method's code, or files that
+    are too large together; texts that are not valid; and a target that exists.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to submit; name a folder of results")
@@ -105,7 +98,9 @@ def submit(
     refuse_mixed_code(folder, rows)
     methods = sorted({row["reducer"] for row in rows} - {"none"}) or ["none"]
     stated = {
-        "name": checked_name(name or _default_name(folder)),
+        "name": checked_name(
+            name or re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:50].strip("-")
+        ),
         "method": checked_text("METHOD", method or ", ".join(methods)[:200]),
         "author": checked_text("AUTHOR", author),
         "licence": checked_text("LICENCE", licence),

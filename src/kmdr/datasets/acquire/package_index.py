@@ -90,7 +90,6 @@ def archive_url(site: Site, source: Source, timeout: tuple[float, float]) -> str
 
 
 def _page(site: Site, base: str, timeout: tuple[float, float]) -> tuple[str, str]:
-    """Return the address and text of a project's page."""
     if urlsplit(base).scheme == "file":
         folder = Path(url2pathname(urlsplit(base).path))
         page = next((p for p in (folder / "index.html", folder / "index.json") if p.is_file()), None)

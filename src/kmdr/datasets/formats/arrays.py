@@ -99,14 +99,14 @@ def npy(path: Path, limit: float, options: FileOptions) -> Content:
     """Map an array. It may have any size, as it is not read."""
     del limit, options
     with reading(path, "npy"):
-        with path.open("rb") as file:
-            np.lib.format.read_magic(file)  # np.load would take any other file for a pickle
         A = map_npy(path)
         return Content(A, form="npy, mapped in place" if isinstance(A, np.memmap) else "npy")
 
 
 def map_npy(path: Path) -> Any:
     """Map a ``.npy`` file read-only; return an ordinary array if it is empty, as an empty array cannot be mapped."""
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)  # np.load would take any other file for a pickle
     if path.stat().st_size < 256 and 0 in (A := np.load(path, allow_pickle=False)).shape:
         return A
     return np.load(path, mmap_mode="r", allow_pickle=False)

@@ -1,10 +1,11 @@
 """Share the returned content, memory limits and one-sentence errors among all readers of files."""
 
 import bz2
+import codecs
 import gzip
 import lzma
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -40,6 +41,16 @@ class Content:
     def __post_init__(self) -> None:
         """Make the matrix read-only."""
         self.A = read_only(self.A)
+
+    @property
+    def labelings(self) -> list[tuple[Any, str]]:
+        """All reference labelings, each with where it is."""
+        return [] if self.labels is None else [(self.labels, self.labelled), *self.further]
+
+    @labelings.setter
+    def labelings(self, labelings: Sequence[tuple[Any, str]]) -> None:
+        (self.labels, self.labelled), *further = labelings
+        self.further = tuple(further)
 
 
 def visible_files(folder: Path, deep: bool = True) -> list[Path]:
@@ -106,6 +117,20 @@ def unpacked(path: Path, limit: float) -> Iterator[bytes]:
                 yield block
         except DAMAGED as e:
             raise UserError(f"{path.name} is damaged or truncated ({e}); download it again") from e
+
+
+def text_encoding(path: Path, kind: str, blocks: Iterable[bytes]) -> str:
+    """Return the encoding of a text, UTF-8 or else Windows-1252, after all of its blocks; refuse null bytes."""
+    utf8, encoding = codecs.getincrementaldecoder("utf-8-sig")(), "utf-8-sig"
+    for block in blocks:
+        if b"\0" in block:
+            raise UserError(f"{path.name} is not a readable {kind} file: it contains null bytes; save it as UTF-8 text")
+        if encoding != "cp1252":
+            try:
+                utf8.decode(block)
+            except UnicodeDecodeError:
+                encoding = "cp1252"
+    return encoding
 
 
 def import_extra(module: str, extra: str, path: Path) -> Any:

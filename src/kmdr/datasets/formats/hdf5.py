@@ -66,7 +66,6 @@ def hdf5(path: Path, limit: float, options: FileOptions) -> Content:
 
 
 def _inside(path: Path, file: Any, name: str) -> Any:
-    """Return the node with a name in the file; None if there is none."""
     node = file
     for part in filter(None, name.split("/")):
         link = node.get(part, getlink=True) if hasattr(node, "keys") else None
@@ -87,7 +86,6 @@ def _held_here(path: Path, file: Any, node: Any, name: str) -> Any:
 
 
 def _matrix(path: Path, node: Any, name: str, limit: float) -> tuple[Any, str]:
-    """Return a matrix, dense or sparse, and its description."""
     if hasattr(node, "dtype"):
         if node.dtype.kind not in "biuf":
             raise UserError(f"{name} of {path.name} does not hold real numbers; choose a matrix of real numbers")
@@ -172,8 +170,7 @@ def _columns(obs: Any) -> list[str]:
 def _column(path: Path, file: Any, obs: Any, name: str, limit: float) -> Any:
     if hasattr(obs, "dtype"):
         categories = _inside(path, file, f"uns/{name}_categories")  # in old files
-        _afford_all(path, obs, name, limit)
-        values = obs[name]
+        values = _all_of(path, obs, name, limit, name)
         if categories is not None and values.dtype.kind in "iu":
             return _decode_categories(path, name, values, _values(path, categories, name, limit))
         return _as_text(values)
@@ -184,14 +181,10 @@ def _column(path: Path, file: Any, obs: Any, name: str, limit: float) -> Any:
     return _values(path, node, name, limit)
 
 
-def _all_of(path: Path, node: Any, name: str, limit: float) -> Any:
-    """Return all values of an array, or refuse one that takes more memory than the limit."""
-    _afford_all(path, node, name, limit)
-    return node[()]
-
-
-def _afford_all(path: Path, node: Any, name: str, limit: float) -> None:
+def _all_of(path: Path, node: Any, name: str, limit: float, part: Any = ()) -> Any:
+    """Return all values of an array, or of a part of its columns; refuse one that takes more memory than the limit."""
     afford(path, f"claims the values of {name}", float(node.dtype.itemsize * math.prod(node.shape)), limit)
+    return node[part]
 
 
 def _values(path: Path, node: Any, name: str, limit: float) -> Any:

@@ -31,8 +31,9 @@ def image_files(folder: Path) -> list[Path]:
     """Return the images of a folder or of its subfolders, but not of both, in natural order (2 before 10)."""
     every = find_images(folder)
     if not every:
+        extensions = ", ".join(sorted(suffix[1:] for suffix in _SUFFIXES))
         raise UserError(
-            f"{folder} is a folder; name a regular file, or a folder of images ({_extensions()}) or of parts of a "
+            f"{folder} is a folder; name a regular file, or a folder of images ({extensions}) or of parts of a "
             f"matrix ({', '.join(suffix[1:] for suffix in PARTS)})"
         )
     depths = Counter(len(path.relative_to(folder).parts) for path in every)
@@ -73,10 +74,6 @@ def images(folder: Path, limit: float, options: FileOptions) -> Content:
         f", scaled from {len(sizes)} sizes" if any(size) else ""
     )
     return Content(A, labels, None, form + (f"; {unused} other files ignored" if unused else ""), "the subfolders")
-
-
-def _extensions() -> str:
-    return ", ".join(sorted(suffix[1:] for suffix in _SUFFIXES))
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from csv import reader
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory
@@ -28,11 +27,6 @@ def label_columns(path: Path, n: int) -> dict[str, NDArray[Any]]:
     The file is ``.npy``, Parquet, or text, which may be compressed. Lines of text are split at commas, semicolons, tabs
     or bars, and at spaces if all cells below the first line are whole numbers. Text with one line more than the n
     points has a header. Columns of arrays and Parquet may have any length.
-
-    Raises
-    ------
-    UserError
-        If the file cannot be read, or text does not have n lines of equally many cells.
     """
     refuse_irregular(path)
     with reading(path, "label"):
@@ -50,18 +44,13 @@ def label_columns(path: Path, n: int) -> dict[str, NDArray[Any]]:
     columns = {}
     for j, name in enumerate(names):
         texts = [row[j].strip() for row in rows[named:]]
-        if named and name != "0" and name in texts:  # pandas names an unnamed column 0
-            raise UserError(
-                f"{path.name} has {len(rows)} lines for {n} points, and the first line, {name!r}, is one of the labels "
-                "below it; remove the extra line"
-            )
+        if named:
+            tables.refuse_label_as_name(path, name, texts)
         columns[name] = tables.as_labels(texts)
     return columns
 
 
 def _array_columns(path: Path) -> dict[str, NDArray[Any]]:
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)  # np.load would take any other file for a pickle
     array = map_npy(path)
     if array.ndim not in (1, 2) or not array.size:
         raise UserError(f"{path.name} has an array of shape {array.shape}; give one label per point")
@@ -87,15 +76,11 @@ def _rows(path: Path, n: int, limit: float) -> list[list[str]]:
     first = tables._cells(lines[0], separator)
     check_memory(f"the labels of {path.name}", float(_CELL * len(lines) * len(first)))
     rows = [tables._cells(line, separator) for line in lines]
-    if separator == "space" and not all(map(_is_whole, (cell for row in rows[1:] for cell in row))):
+    if separator == "space" and not all(tables._INTEGER.fullmatch(cell) for row in rows[1:] for cell in row):
         return [[line] for line in lines]  # labels of several words
     _refuse_ragged(path, rows)
     # A single column may be quoted.
     return rows if len(first) > 1 else [next(reader([line]), [""])[:1] or [""] for line in lines]
-
-
-def _is_whole(text: str) -> bool:
-    return tables._INTEGER.fullmatch(text) is not None
 
 
 def _refuse_ragged(path: Path, rows: Sequence[Sequence[str]]) -> None:

@@ -62,9 +62,8 @@ def profile(content: Content, noise: str = "") -> Profile:
     """Return the profile of a file's content, with the label of noise. Mapped files are read block by block."""
     A, names = content.A, column_names(content)
     n, d = A.shape if A.ndim == 2 else (*A.shape, 0, 0)[:2]
-    labelings = [] if content.labels is None else [content.labels, *(labels for labels, _ in content.further)]
     seen = Profile(n, d, _held(A), names)
-    for labels in labelings:
+    for labels, _ in content.labelings:
         marked = is_noise(labels, noise)
         seen.labelings.append(_counted(np.ravel(np.asarray(labels))[~marked]))
         seen.noise.append(int(marked.sum()))
@@ -318,10 +317,9 @@ def summary(content: Content, seen: Profile, settings: Mapping[str, Any], made: 
 
     Problems that the settings solve are not reported; `made` is the shape of the treated matrix.
     """
-    places = [content.labelled, *(where for _, where in content.further)]
     labels = [
         f"{where} has {_classes_in_words(classes, noise)}"
-        for where, classes, noise in zip(places, seen.labelings, seen.noise, strict=False)
+        for (_, where), classes, noise in zip(content.labelings, seen.labelings, seen.noise, strict=True)
     ]
     odd = [f"{about}: {what}" for about, what in remarks(seen)]
     if settings.get("scale", "none") == "none" and settings.get("rows", "raw") == "raw" and (hint := scale_hint(seen)):

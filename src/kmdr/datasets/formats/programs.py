@@ -1,6 +1,5 @@
 """Read tables and matrices of other programs: Weka's ARFF, JSON, Stata's dta, R's rds and RData."""
 
-import codecs
 import io
 import json
 import re
@@ -18,7 +17,7 @@ from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.acquire.archives import UnverifiedError, open_decompressed
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.arrays import pick, pick_classes
-from kmdr.datasets.formats.common import READ_BYTES, Content, afford, afford_shape, reading
+from kmdr.datasets.formats.common import READ_BYTES, Content, afford, afford_shape, reading, text_encoding
 from kmdr.datasets.formats.tables import as_labels, is_number, table_content
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
@@ -82,19 +81,8 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text in UTF-8, or else Windows-1252, with their numbers; not empty ones and comments."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    encoding = "utf-8-sig"
     with path.open("rb") as file:
-        while block := file.read(READ_BYTES):
-            if b"\0" in block:
-                raise UserError(
-                    f"{path.name} is not a readable ARFF file: it contains null bytes; save it as UTF-8 text"
-                )
-            if encoding != "cp1252":
-                try:
-                    decoder.decode(block)
-                except UnicodeDecodeError:
-                    encoding = "cp1252"
+        encoding = text_encoding(path, "ARFF", iter(lambda: file.read(READ_BYTES), b""))
     with path.open(encoding=encoding, errors="replace") as file:
         for number, line in enumerate(file, 1):
             if text := (_COMMENT.sub(lambda match: match[1] or "", line) if "%" in line else line).strip():
@@ -178,7 +166,6 @@ def _refuse_weight(path: Path, number: int, line: str) -> None:
 
 
 def _declared(kind: str) -> list[str | None]:
-    """Return the values that a nominal column declares."""
     text = kind[1:].rstrip("} \t")
     return (_cells(text) if "," in text else []) or _words(text)
 

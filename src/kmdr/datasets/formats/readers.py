@@ -114,7 +114,9 @@ def look(options: FileOptions) -> Content:
     for file in paths:
         refuse_irregular(file, folder=kind in _FOLDERS)
     limit = memory_limit(files_in(first, kind) if kind in _FOLDERS else paths, options.max_gb)
-    read = _reader(first, kind)
+    # A reader that does not unpack a compressed file gets what it was unpacked to.
+    packed = first.suffix.lower() in COMPRESSED and kind not in _UNPACKING
+    read = partial(_read_packed, kind=kind) if packed else _READERS[kind]
     with _naming_columns(columns):
         reading_options.refuse_inapplicable(kind, first.name)
         content = read(first, limit, reading_options)
@@ -139,10 +141,7 @@ def look(options: FileOptions) -> Content:
     content.warnings += tuple(tables.doubts(content, first.name))
     _check_noise(content, options.noise, first.name)
     if content.labels is not None:
-        (content.labels, content.labelled), *further = map(
-            _described, _labelings(content), [content.labelled, *(where for _, where in content.further)]
-        )
-        content.further = tuple(further)
+        content.labelings = [_described(*labeling) for labeling in content.labelings]
     return content
 
 
@@ -150,12 +149,8 @@ def _check_noise(content: Content, noise: str, name: str) -> None:
     """Refuse a label of noise for data without labels, and warn if no point has it."""
     if noise and content.labels is None:
         raise UserError(f"option noise is {noise!r}, but no labels of {name} are used; name them, or remove noise")
-    if noise and not any(is_noise(labels, noise).any() for labels in _labelings(content)):
+    if noise and not any(is_noise(labels, noise).any() for labels, _ in content.labelings):
         content.warnings += (f"no point has the label {noise!r}, which marks noise",)
-
-
-def _labelings(content: Content) -> list[Any]:
-    return [] if content.labels is None else [content.labels, *(labels for labels, _ in content.further)]
 
 
 def _described(labels: Any, where: str) -> tuple[Any, str]:
@@ -189,9 +184,7 @@ def _take_labelings(
     content: Content, labelings: Sequence[str], columns: Mapping[str, Any], options: FileOptions, drop: Sequence[str]
 ) -> list[str]:
     """Give a file's content its reference labelings, and return the columns of a table that are labels to drop."""
-    taken = [_labeling(name, content, columns, options.label, options.paths[0].name) for name in labelings]
-    (content.labels, content.labelled), *further = taken
-    content.further = tuple(further)
+    content.labelings = [_labeling(name, content, columns, options.label, options.paths[0].name) for name in labelings]
     features = preprocessing.column_names(content) if isinstance(content.A, pd.DataFrame) else []
     return [name for name in columns if name in features and name not in drop]
 
@@ -224,12 +217,6 @@ def _labeling(
     if np.size(labels) != n:
         raise UserError(f"{where} has {np.size(labels)} labels for {n} points of {data}; give one per point")
     return labels, where
-
-
-def _reader(path: Path, kind: str) -> Callable[[Path, float, FileOptions], Content]:
-    """Return the reader of a format, or one that unpacks the file for it."""
-    packed = path.suffix.lower() in COMPRESSED and kind not in _UNPACKING
-    return partial(_read_packed, kind=kind) if packed else _READERS[kind]
 
 
 def _is_archive(path: Path) -> bool:
@@ -301,10 +288,10 @@ def treat(content: Content, options: FileOptions) -> Loaded:
         A, features = preprocessing.numbers(first.name, A, options.encode)
     preprocessing.refuse_sparse(first, A, options.scale, options.missing)
     names = features or tuple(preprocessing.column_names(content))
-    A, labelings = preprocessing.complete(first, A, _labelings(content), options.missing, names)
+    A, labelings = preprocessing.complete(first, A, [labels for labels, _ in content.labelings], options.missing, names)
     A = preprocessing.scale_columns(first, A, options.scale)
-    places = [content.labelled, *(where for _, where in content.further)]
-    named = [f"{first.name} ({where.partition(', ')[0]})" if content.further else first.name for where in places]
+    several = bool(content.further)
+    named = [f"{first.name} ({where.partition(', ')[0]})" if several else first.name for _, where in content.labelings]
     return A, classes_of_labelings([*zip(labelings, named, strict=False)], options.noise), features
 
 
@@ -323,16 +310,12 @@ def folder_kind(folder: Path, kind: str = "") -> str:
     return "parts" if not images.find_images(folder) and parts.part_files(folder) else "images"
 
 
-def _known_inside(path: Path) -> bool:
-    """Return whether the extension below that of a compressed file says its format."""
-    return path.suffix.lower() in COMPRESSED and Path(path.stem).suffix.lower() in _EXTENSIONS
-
-
 def _format(path: Path) -> str:
     if path.is_dir() or zarr.is_store(path):
         return folder_kind(path)
     doubtful = path.suffix.lower() in ("", *COMPRESSED, ".txt") or "ubyte" in path.name
-    if doubtful and not _known_inside(path) and (sniffed := vectors.sniff(path)):
+    known_inside = path.suffix.lower() in COMPRESSED and Path(path.stem).suffix.lower() in _EXTENSIONS
+    if doubtful and not known_inside and (sniffed := vectors.sniff(path)):
         return sniffed
     *rest, last = [suffix.lower() for suffix in path.suffixes] or [""]
     if last in COMPRESSED:

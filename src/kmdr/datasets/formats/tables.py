@@ -8,7 +8,7 @@ import codecs
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from csv import Error, reader
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +30,7 @@ from kmdr.datasets.formats.common import (
     import_extra,
     memory_limit,
     reading,
+    text_encoding,
     unpacked,
 )
 
@@ -132,7 +133,7 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
         lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
         while len(lines) < _SAMPLE_LINES and sum(map(len, lines)) < _SAMPLE_BYTES and lines[-1]:
             lines.append(file.readline(_SAMPLE_BYTES))
-        block, count = b"".join(lines), 0
+        head = b"".join(lines)
         lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
         comments = next((i for i, line in enumerate(lines) if not line.startswith(b"#")), 0)
         if not any(lines[comments:]):
@@ -145,20 +146,16 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
                 f"{path.name} has a first line of {len(lines[0])} bytes or more and {columns} columns or more, but "
                 f"{_HEAD_BYTES} and {_MAX_COLUMNS} are allowed; save such a wide matrix as .npy or .npz"
             )
-        utf8, encoding = codecs.getincrementaldecoder("utf-8-sig")(), "utf-8-sig"
-        while block:
-            if b"\0" in block:
-                raise UserError(
-                    f"{path.name} is not a readable CSV file: it contains null bytes; save it as UTF-8 text"
-                )
-            if encoding != "cp1252":
-                try:
-                    utf8.decode(block)
-                except UnicodeDecodeError:
-                    encoding = "cp1252"
-            count += block.count(b"\n")
-            afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
-            block = file.read(READ_BYTES)
+
+        def blocks() -> Iterator[bytes]:
+            count, block = 0, head
+            while block:
+                yield block
+                count += block.count(b"\n")
+                afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
+                block = file.read(READ_BYTES)
+
+        encoding = text_encoding(path, "CSV", blocks())
     # The last line of the sample may be incomplete.
     texts = [line.decode(encoding, "replace") for line in lines[: max(comments + 1, len(lines) - 1)]]
     rows = [_cells(text, separator) for text in texts[comments:] if text.strip()]
@@ -560,42 +557,28 @@ def doubts(content: Content, name: str) -> Iterable[str]:
 def rounded(A: Any, name: str) -> Iterable[str]:
     """Yield a warning if a matrix has integers that float64 does not hold exactly; of a table, one for each column."""
     if isinstance(A, pd.DataFrame):
-        yield from _rounded_columns(A)
-        return
-    if scipy.sparse.issparse(A):
-        A = A.tocoo().data if A.format in ("dok", "lil") else A.data
-    if _beyond_float(A):
-        yield _rounded_warning(name)
+        parts: Iterable[tuple[str, Any]] = (
+            (f"column {title!r}", _integers(A.iloc[:, j])) for j, title in enumerate(A.columns)
+        )
+    else:
+        values = A if not scipy.sparse.issparse(A) else A.tocoo().data if A.format in ("dok", "lil") else A.data
+        is_long = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype.itemsize >= 8
+        parts = [(name, values)] if is_long else []
+    for what, values in parts:
+        if values.size and max(int(values.max()), -int(values.min())) >= _EXACT_BELOW:
+            yield (
+                f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; "
+                "remove them if they are identifiers"
+            )
 
 
-def _rounded_columns(frame: pd.DataFrame) -> Iterable[str]:
-    for j, (name, kind) in enumerate(frame.dtypes.items()):
-        column = frame.iloc[:, j]
-        if getattr(kind, "kind", "") == "f" and column.hasnans:  # integers, if one is missing
-            known = column.dropna()
-            known = known.astype(np.float64)  # float16 does not hold 2^63
-            column = known if (known % 1 == 0).all() and (known.abs() < _BEYOND).all() else known[:0]
-        elif getattr(kind, "kind", "O") in "iu":
-            column = column.dropna()
-        else:
-            continue
-        if len(column) and max(int(column.max()), -int(column.min())) >= _EXACT_BELOW:
-            yield _rounded_warning(f"column {name!r}")
-
-
-def _rounded_warning(what: str) -> str:
-    """Return a warning about integers that are rounded to float64."""
-    return (
-        f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; remove "
-        "them if they are identifiers"
-    )
-
-
-def _beyond_float(A: Any) -> bool:
-    """Return whether an array has integers that float64 does not hold exactly."""
-    if not isinstance(A, np.ndarray) or A.dtype.kind not in "iu" or A.dtype.itemsize < 8 or not A.size:
-        return False
-    return max(int(A.max()), -int(A.min())) >= _EXACT_BELOW
+def _integers(column: pd.Series) -> pd.Series:
+    """Return the integers of a column, also of one that holds floats because some are missing; empty for another."""
+    kind, known = getattr(column.dtype, "kind", "O"), column.dropna()
+    if kind == "f" and len(known) < len(column):
+        known = known.astype(np.float64)  # float16 does not hold 2^63
+        return known if (known % 1 == 0).all() and (known.abs() < _BEYOND).all() else known[:0]
+    return known if kind in "iu" else known[:0]
 
 
 def classes_of(column: pd.Series) -> NDArray[Any]:
@@ -706,13 +689,19 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
         raise UserError(f"{path.name} has {names.count(label)} columns named {label!r}; rename the others in the file")
     at = names.index(label or _single_column(path, names))
     texts = [row[at] for row in rows[named:]]
-    if named and names[at] != "0" and names[at] in texts:  # pandas names an unnamed column 0
-        raise UserError(
-            f"{path.name} has {len(rows)} lines for {n} points, and the first line, {names[at]!r}, is one of the "
-            "labels below it; remove the extra line"
-        )
+    if named:
+        refuse_label_as_name(path, names[at], texts)
     where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
     return as_labels(texts), where
+
+
+def refuse_label_as_name(path: Path, name: str, labels: Sequence[str]) -> None:
+    """Refuse a first line beyond one line per point if it does not seem to name the column of labels."""
+    if name != "0" and name in labels:  # pandas names an unnamed column 0
+        raise UserError(
+            f"{path.name} has {len(labels) + 1} lines for {len(labels)} points, and the first line, {name!r}, is one "
+            "of the labels below it; remove the extra line"
+        )
 
 
 def _npy_labels(path: Path, n: int, label: str) -> tuple[NDArray[Any], str]:
@@ -735,7 +724,6 @@ def _mat_labels(path: Path, limit: float, label: str) -> tuple[NDArray[Any], str
 
 
 def _single_column(path: Path, names: Sequence[str]) -> str:
-    """Return the name of the single column of a label file."""
     if len(names) > 1:
         raise UserError(
             f"{path.name} has {len(names)} columns; choose the labels, e.g. dataset.labels={path.name}:{names[0]} "

@@ -36,15 +36,19 @@ def sniff(path: Path) -> str:
             head = file.read(_HEAD_BYTES)
     except (OSError, ValueError, *DAMAGED):
         return ""
-    if head[:2] == b"\0\0" and len(head) > 3 and head[2] in _IDX_TYPES and 1 <= head[3] <= _MOST_AXES:
+    if _is_idx(head):
         return "idx"
     return "docword" if _DOCWORD.match(head) or path.name.lower().startswith("docword.") else ""
+
+
+def _is_idx(head: bytes) -> bool:
+    return len(head) > 3 and head[:2] == b"\0\0" and head[2] in _IDX_TYPES and 1 <= head[3] <= _MOST_AXES
 
 
 def idx_array(path: Path, limit: float) -> NDArray[Any]:
     """Return the array of an IDX file, such as a file of MNIST."""
     data = b"".join(unpacked(path, limit))
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES or not 1 <= data[3] <= _MOST_AXES:
+    if not _is_idx(data):
         raise UserError(f"{path.name} is not a readable IDX file: it does not begin with the four bytes of that format")
     dtype, start = np.dtype(_IDX_TYPES[data[2]]), 4 + 4 * data[3]
     if len(data) < start:

@@ -233,12 +233,6 @@ def _begun(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-def execute_within(task: Task, stamp: Stamp, limit: Limit) -> Answer | Late:
-    """Run a task as `attempt` does, with failed rows for a trial that exceeds a limit."""
-    answer = attempt(task, stamp, limit)
-    return Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
-
-
 # -- on another machine ----------------------------------------------------------------------------------------------
 
 # The folder in which this process found each dataset, by content hash.
@@ -280,7 +274,9 @@ def serve(
             return Lacking()
         manifest, key = _this_environment()
         stamp = replace(stamp, code_version=code_version(), env_hash=key, machine=machine())
-        answer = execute_within(replace(task, folder=str(folder)), stamp, limit)
+        answer = attempt(replace(task, folder=str(folder)), stamp, limit)
+        if isinstance(answer, Lost):  # it exceeds a limit
+            answer = Answer(failed(task, stamp, answer.reason))
         return replace(answer, environment=manifest) if isinstance(answer, Answer) else answer
 
 

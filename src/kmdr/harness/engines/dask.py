@@ -88,13 +88,7 @@ class Cluster:
             return max(1, min(self._look().total(), self._most or sys.maxsize))
 
     def _look(self) -> Counter[str]:
-        """Return the recent number of usable workers per machine.
-
-        Raises
-        ------
-        UserError
-            When there are workers and none of them is usable, or a batch system runs no jobs.
-        """
+        """Return the recent number of usable workers per machine; an error if there are workers but none is usable."""
         if time.monotonic() - self._seen > _FRESH_SECONDS:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]
             if self._jobs:
@@ -200,7 +194,6 @@ class Cluster:
             yield attempt.call, answer
 
     def _capacity(self, workers: int) -> int:
-        """Return how many tasks may be in flight."""
         if self._most:
             return self._most
         ahead = _AHEAD_SECONDS / max(self._task_seconds, _AHEAD_SECONDS / _MOST_TASKS)
