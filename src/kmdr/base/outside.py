@@ -35,10 +35,19 @@ def is_allowed(path: str) -> bool:
 
 
 def find_class(path: str, what: str) -> type:
-    """Return the class that an import path names; raise `UserError` if the user did not name that path.
+    """Return the class that an import path names, if the user named that path.
 
-    The module may be of an installed package or in a folder of ``PYTHONPATH``. ``what`` is the class's role, for
-    errors.
+    Parameters
+    ----------
+    path : str
+        ``package.module.Class``; the module may be of an installed package or in a folder of ``PYTHONPATH``.
+    what : str
+        Its role for error messages, e.g. ``"reducer"``.
+
+    Raises
+    ------
+    UserError
+        When nobody allowed the path, it is not one, the module cannot be imported, or has no such class.
     """
     if not is_allowed(path):
         raise UserError(

@@ -37,10 +37,23 @@ _kept: dict[Key, tuple[bytes, list[bytes]]] = {}
 
 
 def do_once(key: Key | None, rng: np.random.Generator | None, step: Callable[[], Any], spent: float = 0.0) -> Done:
-    """Do a step, unless an earlier one with this key drew nothing and its result was kept, of which a copy is returned.
+    """Do a step, unless an earlier one with this key drew nothing and its result was kept.
 
-    ``key`` is everything the step depends on except ``rng``; without one, the step is done in any case. ``spent`` are
-    the seconds spent on it before.
+    Parameters
+    ----------
+    key : tuple or None
+        Everything the step depends on except ``rng``; None to do it in any case.
+    rng : numpy.random.Generator or None
+        What the step draws from, if anything.
+    step : callable
+        Takes no arguments.
+    spent : float
+        Seconds spent on it before.
+
+    Returns
+    -------
+    Done
+        A kept value is copied, and as writable as the first.
     """
     if key in _kept:
         head, buffers = _kept[key]

@@ -295,13 +295,21 @@ def _shared_key(task: Task, data: Dataset, threads: int) -> Key:
 
 
 def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[Row]:
-    """Run a task and return one row for each r, in the order of the grid, with the columns that have a value.
+    """Run a task and return its rows.
 
-    A row has ``labels``, the cluster of each point, if the task keeps them. A trial that raised has ``status`` "failed"
-    and its message; an error in the shared work, or a data file that changed before the end, fails every r.
+    Parameters
+    ----------
+    data : Dataset
+        The dataset that the task names.
+    timed : bool
+        Whether the times of a serial trial will be used, so that each of its cells is run once untimed before.
 
-    ``timed`` says whether the times of a serial trial will be used, so that each of its cells is run once untimed
-    before.
+    Returns
+    -------
+    list of dict
+        One row for each r, in the order of the grid, with the columns that have a value, and ``labels``, the cluster of
+        each point, if the task keeps them. A trial that raised has ``status`` "failed" and its message; an error in the
+        shared work, or a data file that changed before the end, fails every r.
 
     Notes
     -----

@@ -133,10 +133,28 @@ def residuals(A: Dense, partitions: Sequence[Dense], total: float) -> list[Resid
 
 
 def objective(A: Matrix, labels: Dense, total: float | None = None, residual: Residual | None = None) -> float:
-    """Return F = ‖A − XXᵀA‖²_F / ‖A‖²_F of a partition, on the original features (bzmd15 §7.4); 0 if A is zero.
+    """Return F = ‖A − XXᵀA‖²_F / ‖A‖²_F of a partition, on the original features (bzmd15 §7.4).
 
-    If they are known, ``total`` is ‖A‖²_F of A as `normalised` returns it, and ``residual`` is from `residuals`. A
-    rounding error whose a-priori bound exceeds both a millionth of F and 10⁻²⁴ is an `ArithmeticError`.
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    labels : (n,) int array
+    total : float, optional
+        ‖A‖²_F if it is known, of A as `normalised` returns it.
+    residual : Residual, optional
+        If it is known too, from `residuals`.
+
+    Returns
+    -------
+    float
+        In [0, 1], except for rounding; 0 if A is zero.
+
+    Raises
+    ------
+    ArgumentError
+        If A is not finite, or the labels do not fit its rows.
+    ArithmeticError
+        If the a-priori bound of the rounding error exceeds both a millionth of F and 10⁻²⁴.
     """
     if total is None:
         A, _, total = normalised(canonical_csr(A))

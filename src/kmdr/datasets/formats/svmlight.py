@@ -39,6 +39,12 @@ def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, ND
     The rows of all files are stacked. Indices count from 0 if any of the files has an index 0, else from 1. The values
     are as Python reads them, and classes are counted from 0 in the order of their numbers. There are d features, by
     default as many as occur. `limit` is the most bytes that the matrix may take in memory.
+
+    Raises
+    ------
+    UserError
+        A file is damaged; or a line, whose number is given, is malformed, has several labels, a ``qid``, or indices out
+        of order or beyond d.
     """
     from sklearn.datasets import load_svmlight_file
 
