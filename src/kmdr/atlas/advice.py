@@ -43,7 +43,13 @@ _SHARE = 0.9  # of the held-out matrices lie in the interval of an expected valu
 
 
 class Choice(NamedTuple):
-    """A method of the atlas with its size: r as a multiple of k, or ``"k"`` or ``"d"`` if this is its only r."""
+    """A method of the atlas with its size.
+
+    Attributes
+    ----------
+    multiple : float or str
+        r as a multiple of k; ``"k"`` or ``"d"`` if this is the only r of the method.
+    """
 
     method: str
     multiple: float | str
@@ -69,7 +75,15 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Goal:
-    """The speed-up that is asked for (total times; 0 for any), and r as a multiple of k if it is given."""
+    """What is asked for.
+
+    Attributes
+    ----------
+    speedup : float
+        Least time of k-means on all features over that of the method, total times; 0 for any.
+    multiple : float or None
+        r as a multiple of k if it is given.
+    """
 
     speedup: float = SPEEDUP
     multiple: float | None = None
@@ -90,11 +104,19 @@ class Goal:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The effects of the atlas; the arrays have one line per matrix and one column per choice.
+    """The effects of the atlas, by matrix and choice.
 
-    ``matrices`` has one line per dataset and form: ``dataset``, ``form``, ``domain``, ``source``, and its traits.
-    ``loss`` is NaN where a choice was not tried or failed, and ``accuracy``, the difference to k-means on all features,
-    without labels.
+    Attributes
+    ----------
+    matrices : DataFrame
+        One line per dataset and form: ``dataset``, ``form``, ``domain``, ``source``, and its traits.
+    choices : list of Choice
+    loss : (matrices, choices) ndarray
+        F over that of k-means on all features, minus 1; NaN where it was not tried or failed.
+    accuracy : (matrices, choices) ndarray
+        Difference of the accuracy P to that of k-means on all features; NaN without labels.
+    speedup : (matrices, choices) ndarray
+    failed : (matrices, choices) ndarray of bool
     """
 
     matrices: pd.DataFrame
@@ -153,7 +175,15 @@ def comparable(traits: Mapping[str, float]) -> list[float]:
 
 
 def evidence(effects: pd.DataFrame, traits: pd.DataFrame) -> Evidence:
-    """Return the evidence of `kmdr.atlas.effects.effects`; matrices without a line in ``traits`` are not used."""
+    """Return the evidence of an atlas.
+
+    Parameters
+    ----------
+    effects : DataFrame
+        Of `kmdr.atlas.effects.effects`: one line per dataset, form, method and r.
+    traits : DataFrame
+        ``dataset``, ``form`` and the columns of `TRAITS`; matrices without a line are not used.
+    """
     effects = effects.assign(multiple=_multiples(effects))
     key = ["dataset", "form"]
     known = traits.drop_duplicates(key).set_index(key)[list(TRAITS)]
@@ -202,10 +232,21 @@ def candidates(*, with_domain: bool) -> list[str]:
 def weights(
     candidate: str, known: Evidence, traits: Floats, domains: Sequence[str], usable: NDArray[np.bool_]
 ) -> Floats:
-    """Return the weight of each matrix of the atlas in the prediction for some targets, as a line per target.
+    """Return the weight of each matrix of the atlas in the prediction for some others.
 
-    The targets are given by their `comparable` traits and their domains. ``usable`` is False for the matrices that are
-    held out from a target. Without a usable matrix of the domain, the weights are as for `GLOBAL`.
+    Parameters
+    ----------
+    traits : (targets, traits) ndarray
+        Of `comparable`.
+    domains : sequence of str
+        Of the targets.
+    usable : (targets, matrices) ndarray of bool
+        False for the matrices that are held out.
+
+    Returns
+    -------
+    (targets, matrices) ndarray
+        Without a usable matrix of the domain, the weights of `GLOBAL`.
     """
     everything = usable * known.shares
     if candidate == GLOBAL:
@@ -307,10 +348,18 @@ class Comparison(NamedTuple):
 class Validation:
     """How good advice is on datasets whose source was held out.
 
-    ``candidate``, the way to predict that had the least mean regret, is used for new data. For ``regret``, the mean
-    regret of the advice, the way to predict is chosen without the held-out source, too. ``kept`` is the share of the
-    datasets where the advised choice was as fast as asked and its regret less than `MOST_REGRET`. ``datasets`` and
-    ``sources`` count where something is as fast as asked.
+    Attributes
+    ----------
+    candidate : str
+        The way to predict that had the least mean regret; it is used for new data.
+    regret : Estimate
+        Mean regret of the advice, the way to predict being chosen without the held-out source, too.
+    kept : float
+        Share of the datasets where the advised choice was as fast as asked and its regret less than `MOST_REGRET`.
+    comparisons : list of Comparison
+        With simple rules.
+    datasets, sources : int
+        The number of datasets on which something is as fast as asked, and of their sources.
     """
 
     candidate: str
@@ -347,9 +396,18 @@ def percent(value: float, *, signed: bool = False) -> str:
 def validate(known: Evidence, goal: Goal, rules: Mapping[str, Choice], *, with_domain: bool) -> Validation:
     """Return how good advice is on held-out data, and compare it with simple rules.
 
-    The first rule is the one that the advice must beat. A rule whose r does not fit a matrix uses the largest r of its
-    method that does. ``"the choice that is best on average"`` is added. It is an error if fewer than three sources have
-    a choice that is as fast as asked.
+    Parameters
+    ----------
+    rules : mapping of str to Choice
+        The first is the one that the advice must beat. A rule whose r does not fit a matrix uses the largest r of its
+        method that does. ``"the choice that is best on average"`` is added.
+    with_domain : bool
+        Whether the domain of the new data is known.
+
+    Raises
+    ------
+    UserError
+        If fewer than three sources have a choice that is as fast as asked.
     """
     R = known.regrets(goal)
     tested: NDArray[np.bool_] = np.asarray(np.isfinite(R).any(axis=1))
@@ -442,8 +500,17 @@ def _bootstrap(
 class Advice(NamedTuple):
     """An advised choice with what the atlas lets expect of it.
 
-    ``loss``, ``speedup`` and ``accuracy`` (NaN if unknown) are medians over the ``matrices`` that the prediction rests
-    on; ``regret`` is a mean.
+    Attributes
+    ----------
+    loss, speedup : Estimate
+        F over that of k-means on all features, minus 1; total time of k-means on all features over that of the method.
+        Medians over the matrices that the prediction rests on.
+    accuracy : float
+        Median difference of the accuracy P to that of k-means on all features; NaN if unknown.
+    regret : float
+        The mean regret on these matrices.
+    matrices : int
+        Their number.
     """
 
     choice: Choice
@@ -460,8 +527,19 @@ def advise(
 ) -> tuple[list[Advice], list[str]]:
     """Return the advised choices, best first and of different methods, and the datasets that these rest on.
 
-    ``traits`` are of `kmdr.atlas.traits.traits`, and ``candidate`` is the way to predict from `validate`. The domain of
-    the new data is empty if it is not known. It is an error if no choice is known to be possible for such data.
+    Parameters
+    ----------
+    traits : mapping of str to float
+        Of `kmdr.atlas.traits.traits`.
+    candidate : str
+        The way to predict, from `validate`.
+    domain : str
+        Of the new data; empty if it is not known.
+
+    Raises
+    ------
+    UserError
+        If no choice is known to be possible for such data.
     """
     R = known.regrets(goal)
     tested: NDArray[np.bool_] = np.asarray(np.isfinite(R).any(axis=1))

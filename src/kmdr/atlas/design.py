@@ -21,10 +21,18 @@ _FILE = Path(__file__).with_name("atlas.yaml")
 
 @dataclass(frozen=True)
 class Form:
-    """A form of the data: options of a dataset, as ``dataset.NAME=VALUE`` on the command line.
+    """A form of the data: options of a dataset, and the domains that it makes sense for.
 
-    ``only`` and ``but`` are the domains that have this form, if not all, and the ones that do not. ``multiples`` of k
-    are run, if not all. With ``methods`` "some", methods with ``some: false`` are omitted.
+    Attributes
+    ----------
+    options : mapping
+        As ``dataset.NAME=VALUE`` on the command line.
+    only, but : sequence of str
+        The domains that have this form, if not all, and those that do not.
+    multiples : sequence of float
+        The multiples of k that are run, if not all.
+    methods : {"all", "some"}
+        Whether methods with ``some: false`` are omitted.
     """
 
     options: Mapping[str, Any]
@@ -40,9 +48,18 @@ class Form:
 
 @dataclass(frozen=True)
 class Method:
-    """A reducer with settings, and with the settings of k-means that differ from the atlas's.
+    """A reducer with settings.
 
-    ``most`` is the largest multiple of k. Forms of the data with ``methods: some`` omit it unless ``some``.
+    Attributes
+    ----------
+    settings : mapping
+        As ``reducer.NAME=VALUE`` on the command line.
+    kmeans : mapping
+        Settings of k-means that differ from the atlas's.
+    most : float
+        Largest multiple of k.
+    some : bool
+        Whether forms of the data with ``methods: some`` have it.
     """
 
     reducer: str

@@ -61,8 +61,12 @@ def names_of(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None =
 
     A pair that the atlas does not have, as of a third party, is named by its reducer and, if the atlas or the rows have
     other pairs of it, by the parameters in which these differ. The reducer is the last part of an import path, and the
-    whole path if another method has that name, e.g. a class ``none`` or ``svd``. The atlas's methods are by default
-    `kmdr.atlas.design.method_names`.
+    whole path if another method has that name, e.g. a class ``none`` or ``svd``.
+
+    Parameters
+    ----------
+    methods : mapping of (str, str) to str, optional
+        By default `kmdr.atlas.design.method_names`.
     """
     known = method_names() if methods is None else methods
     pairs = set(zip(rows["reducer"].astype(str), rows["params"].astype(str), strict=True))
@@ -124,17 +128,27 @@ def nearest_multiple(r: ArrayLike, k: ArrayLike) -> NDArray[np.float64]:
 
 
 def effects(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = None) -> pd.DataFrame:
-    """Return the effect of each method at each r on each form of each dataset, given all rows of the atlas.
+    """Return the effect of each method at each r on each form of each dataset.
 
-    There is one line per (dataset, form, method, r), sorted by these, with the columns:
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of the atlas with the columns of ``rows.csv``, failed ones among them.
+    methods : sequence of Method, optional
+        By default the ones in ``atlas.yaml``.
 
-    * ``multiple``: the multiple of k that is nearest to r; NaN for a method that has one r where others have more;
-    * ``runs``: repetitions in which both this method and k-means on all features succeeded;
-    * ``loss``: mean of F/F_none − 1; ``accuracy``, ``ari``, ``nmi``: mean difference from k-means on all features, NaN
-      without labels; ``_low``, ``_high``: ends of the 95 % t interval, NaN for one repetition;
-    * ``seconds``, ``seconds_none``: medians of the total time, NaN if there are no serial rows; ``speedup``: the ratio
-      of these;
-    * ``failed``: why trials failed, with their number if others succeeded; empty if none did.
+    Returns
+    -------
+    DataFrame
+        One line per (dataset, form, method, r), sorted by these. Columns:
+
+        * ``multiple``: the multiple of k that is nearest to r; NaN for a method that has one r where others have more;
+        * ``runs``: repetitions in which both this method and k-means on all features succeeded;
+        * ``loss``: mean of F/F_none − 1; ``accuracy``, ``ari``, ``nmi``: mean difference from k-means on all features,
+          NaN without labels; ``_low``, ``_high``: ends of the 95 % t interval, NaN for one repetition;
+        * ``seconds``, ``seconds_none``: medians of the total time, NaN if there are no serial rows; ``speedup``: the
+          ratio of these;
+        * ``failed``: why trials failed, with their number if others succeeded; empty if none did.
     """
     if rows.empty:
         return pd.DataFrame(columns=COLUMNS)
@@ -164,6 +178,13 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
 
     A line whose r the atlas would not run counts only if its method has one r on all data. It has no ``multiple`` then,
     like that of kmdr's methods with one r. Of a method with several r it would stand for its line at r = 20 k.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of a run that the atlas's design was used for, e.g. with ``kmdr atlas --method``.
+    atlas : DataFrame
+        Rows of the atlas.
     """
     if rows.empty:
         return pd.DataFrame(columns=COLUMNS)

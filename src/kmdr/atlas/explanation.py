@@ -71,11 +71,21 @@ def family_losses(effects: pd.DataFrame) -> pd.DataFrame:
 
 
 def explain(effects: pd.DataFrame, traits: pd.DataFrame) -> pd.DataFrame:
-    """Return how well traits, by ``dataset`` and ``form``, predict the losses of families on held-out data.
+    """Return how well traits predict the losses of families on held-out data.
 
-    There is one line per target and set of traits: ``error``, ``error_mean`` (without traits), ``gain`` = 1 − their
-    ratio, its 95 % interval over sources, the adjusted ``p`` of no gain, and ``explains``. There is none with fewer
-    than 8 sources or one family.
+    Parameters
+    ----------
+    effects : DataFrame
+        From `kmdr.atlas.effects.effects`.
+    traits : DataFrame
+        Columns ``dataset``, ``form`` and numbers; the domain is that of the effects.
+
+    Returns
+    -------
+    DataFrame
+        One line per target and set of traits: ``error``, ``error_mean`` (without traits), ``gain`` = 1 − their ratio,
+        its 95 % interval over sources, the adjusted ``p`` of no gain, and ``explains``. Empty with fewer than 8 sources
+        or one family.
     """
     losses = family_losses(effects)
     table = traits.drop_duplicates(DATA).set_index(DATA)

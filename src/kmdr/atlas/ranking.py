@@ -62,10 +62,14 @@ class Condition(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The largest set of datasets and methods without a gap, and the methods and datasets that it omits.
+    """The largest set of datasets and methods without a gap.
 
-    ``values`` has one row per dataset, or source of several, and one column per method. ``datasets`` has also the
-    omitted ones to which the condition does not apply.
+    Attributes
+    ----------
+    values : DataFrame
+        One row per dataset, or source of several, one column per method.
+    methods, datasets : tuple of str
+        The omitted methods and datasets, the latter also because the condition does not apply to them.
     """
 
     values: pd.DataFrame
@@ -76,10 +80,20 @@ class Block(NamedTuple):
 class Ranking(NamedTuple):
     """A comparison of methods over datasets.
 
-    ``ranks`` has one row per method, the best first. ``chi2`` is Friedman's statistic, corrected for ties, F is Iman
-    and Davenport's, and p is NaN with too few datasets or methods for the test. ``distance`` is Nemenyi's critical
-    difference of average ranks at 5 %. ``groups`` are the largest sets of methods that are not distinguished, the best
-    first. ``joined`` has, by method of a third party, the ranking of these methods and it alone.
+    Attributes
+    ----------
+    ranks : DataFrame
+        `kmdr.analysis.ranks.mean_ranks`: one row per method, the best first.
+    chi2 : float
+        Friedman's statistic, corrected for ties.
+    F, p : float
+        Iman and Davenport's statistic, and its p-value; NaN with too few datasets or methods for the test.
+    distance : float
+        Nemenyi's critical difference of average ranks at 5 %.
+    groups : tuple of tuple of str
+        The largest sets of methods that are not distinguished, the best first.
+    joined : mapping of str to Ranking
+        By method of a third party: the ranking of these methods and it alone.
     """
 
     quantity: str
@@ -268,9 +282,18 @@ def rank(
 ) -> Ranking | None:
     """Return the ranking of methods by a quantity under a condition; None if there are no two to compare.
 
-    The lines are from `chosen_lines` under the condition, the quantity is one of `ASCENDING`, and the form may be
-    `ALL_FORMS`. ``sources`` are the sources of all data (`sources_of`), of which the condition may exclude some.
-    Methods of ``third_parties`` are ranked one at a time, and do not choose the datasets, see `largest_block`.
+    Parameters
+    ----------
+    lines : DataFrame
+        From `chosen_lines` under the condition.
+    quantity : str
+        One of `ASCENDING`: ``loss`` (of F), ``accuracy``, ``ari``, ``nmi`` or ``time``.
+    form : str
+        A form of the data, or `ALL_FORMS`.
+    sources : set of str
+        From `sources_of`: the sources of all data, of which the condition may exclude some.
+    third_parties : collection of str
+        Methods that are ranked one at a time, and do not choose the datasets, see `largest_block`.
     """
     values = _tabulate(lines, quantity, form)
     if not np.isfinite(values).any(axis=None):  # as when no method is fast enough

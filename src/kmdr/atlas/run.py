@@ -31,7 +31,13 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One method on one dataset in one form, at the r that it can provide, and each other r with the reason."""
+    """One method on one dataset in one form, at the r that it can provide.
+
+    Attributes
+    ----------
+    left_out : tuple of (int, str)
+        Each r that the method cannot provide, with the reason.
+    """
 
     dataset: str
     form: str
@@ -138,7 +144,15 @@ def _rounds(rule: Rule) -> Iterator[int]:
 def with_method(plan: Design, name: str) -> Design:
     """Return a design with one method, next to k-means on all features.
 
-    It is a method of the atlas, a reducer, or the import path of a class, but not k-means on all features.
+    Parameters
+    ----------
+    name : str
+        A method of the atlas, a reducer, or the import path of a class.
+
+    Raises
+    ------
+    UserError
+        If no reducer has this name, or if it is the name of k-means on all features.
     """
     if name == ALL_FEATURES:
         raise UserError(f"METHOD = {name} is k-means on all features, which is run next to any method; name another")
@@ -152,9 +166,17 @@ def with_method(plan: Design, name: str) -> Design:
 def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), method: str | None = None) -> int:
     """Run the atlas into a folder; return the exit status.
 
-    With a budget of seconds, a thinned atlas: the methods that all forms of the data have, at three r, on the data as
-    they are. Rows that the folder has are not computed again, so that the whole atlas continues a thinned one.
-    ``chosen`` are the datasets, if not all of the collection, and ``method`` is the only method, see `with_method`.
+    With a budget, a thinned atlas: the methods that all forms of the data have, at three r, on the data as they are.
+    Rows that the folder has are not computed again, so that the whole atlas continues a thinned one.
+
+    Parameters
+    ----------
+    budget : float or None
+        Seconds of wall time.
+    chosen : sequence of str
+        Datasets, if not all of the collection.
+    method : str, optional
+        The only method, see `with_method`.
     """
     plan, start = design() if method is None else with_method(design(), method), time.time()
     if method is not None:  # before data are prepared, which may take hours
@@ -216,7 +238,15 @@ def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[
 
 
 def wide_lines(lines: pd.DataFrame, widths: Mapping[str, float]) -> set[tuple[str, str, str, int]]:
-    """Return dataset, form, method and r of the effects with an interval wider than allowed, or with a single pair."""
+    """Return dataset, form, method and r of the effects with an interval wider than allowed, or with a single pair.
+
+    Parameters
+    ----------
+    lines : DataFrame
+        From `kmdr.atlas.effects.effects`.
+    widths : mapping of str to float
+        The widest 95 % interval by quantity.
+    """
     is_wide = lines["runs"] == 1
     for name, most in widths.items():
         is_wide |= lines[f"{name}_high"] - lines[f"{name}_low"] > most

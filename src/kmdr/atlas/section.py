@@ -56,7 +56,17 @@ _NEAR, _SHOWN_FACTOR = 1.05, 1.1  # factors of the best F: in words, and the lar
 
 @dataclass(frozen=True)
 class AtlasSection:
-    """The atlas in the report: its findings, its tables and figures by heading, and the data of the page's script."""
+    """The atlas in the report.
+
+    Attributes
+    ----------
+    summary : tuple of str
+        Its findings, one sentence or two each.
+    pieces : mapping of str to list of Piece
+        Its tables and figures by heading.
+    data : mapping
+        What the script of the page reads.
+    """
 
     summary: tuple[str, ...]
     pieces: Mapping[str, list[Piece]]
@@ -76,9 +86,18 @@ def atlas_section(
     formats: Sequence[str] = FORMATS,
     provenance: Mapping[str, str] | None = None,
 ) -> AtlasSection:
-    """Return the page of an atlas, without advice if there are no traits.
+    """Return the page of an atlas.
 
-    ``provenance`` says, by method of a third party, how its rows were checked.
+    Parameters
+    ----------
+    effects : DataFrame
+        From `kmdr.atlas.effects.effects`.
+    traits : DataFrame, optional
+        ``dataset``, ``form`` and traits; without them there is no advice.
+    formats : sequence of str
+        Of figures.
+    provenance : mapping of str to str, optional
+        By method of a third party: how its rows were checked.
     """
     by = dict.fromkeys(design().methods, OURS) | dict(provenance or {})
     domains = {str(name): part for name, part in effects.groupby("domain") if name and len(sources_of(part)) > 1}

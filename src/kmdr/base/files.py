@@ -199,7 +199,13 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
 
 
 def replace_file(name: str, content: bytes, folder: int, mode: int = 0o666) -> None:
-    """Write a file in an open folder atomically (temporary file, flush, rename); an error leaves it unchanged."""
+    """Write a file in an open folder atomically: temporary file, flush, rename.
+
+    Raises
+    ------
+    OSError
+        The file is then unchanged.
+    """
     temporary, file = _open_temporary(name, folder, mode)
     try:
         with file:
@@ -216,6 +222,11 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
     """Write a file with `replace_file`, after making its missing parent folders.
 
     If private, only the owner can read the file and the folders made for it.
+
+    Raises
+    ------
+    StorageError
+        The file is then unchanged.
     """
     with writing(path):
         _make_folders(path.parent, 0o700 if private else 0o777)

@@ -33,10 +33,17 @@ class Begun:
 class Limit:
     """The time and the memory that a trial may take; by default as much as it needs. It is true if it limits anything.
 
-    ``seconds`` are wall time of a trial of one r: to prepare, reduce, cluster and score. Its warm-up has the same time
-    again. ``memory`` are bytes that its process and the processes it starts take in addition to what they have when it
-    begins. Mapped files and shared memory do not count. After ``until``, in seconds since the epoch, everything is
-    stopped. ``names`` are those by which the user sets seconds and memory.
+    Attributes
+    ----------
+    seconds : float or None
+        Wall time of a trial of one r: to prepare, reduce, cluster and score. Its warm-up has the same time again.
+    memory : int or None
+        Bytes that its process and the processes it starts take in addition to what they have when it begins. Mapped
+        files and shared memory do not count.
+    until : float
+        Seconds since the epoch after which everything is stopped.
+    names : tuple of str
+        The names by which the user sets seconds and memory, for messages.
     """
 
     seconds: float | None = None

@@ -90,6 +90,11 @@ def cache_folder() -> Path:
     """Return the folder of downloaded files and prepared matrices.
 
     It is ``KMDR_CACHE`` if that is set, in a checkout ``datasets/cache``, else the user's cache folder.
+
+    Raises
+    ------
+    UserError
+        ``KMDR_CACHE`` is not a valid path, or is not set and the home folder is unknown.
     """
     named = os.environ.get("KMDR_CACHE")
     if named:

@@ -51,7 +51,10 @@ def _name(path: str) -> str:
 def without_folders(text: str, files: Iterable[str] = ()) -> str:
     """Return a text with each path replaced by the name of its file; a path within the data cache starts there.
 
-    ``files`` are paths that may occur in the text, with any characters.
+    Parameters
+    ----------
+    files : iterable of str
+        Paths that may occur in the text, with any characters.
 
     Examples
     --------

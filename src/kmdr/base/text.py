@@ -58,7 +58,10 @@ def printable(text: str) -> str:
 class EscapedStream:
     """A text stream that makes all text `printable`, because commands show names and texts of strangers.
 
-    ``unescaped`` is the stream itself, for progress bars and bold text, whose other parts kmdr has escaped already.
+    Attributes
+    ----------
+    unescaped : TextIO
+        The stream itself, for progress bars and bold text, whose other parts kmdr has escaped already.
     """
 
     def __init__(self, stream: TextIO) -> None:

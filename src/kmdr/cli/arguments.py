@@ -40,9 +40,20 @@ class _Parser(ArgumentParser):
 class Command:
     """A subcommand; a call with the words after its name returns an exit status, where None means 0.
 
-    ``function`` is ``module:name`` of the function that does the work; it gets the parsed arguments by their names, or
-    all words if ``arguments`` is None. ``usage`` follows the name of the command, and is by default made from the
-    arguments. Words ``NAME=value`` that are not options are refused unless the command ``takes_settings``.
+    Attributes
+    ----------
+    summary : str
+        One sentence for the list of commands.
+    function : str
+        ``module:name`` of the function that does the work; it gets the parsed arguments by their names.
+    arguments : tuple of Argument or None
+        None if the function parses them itself.
+    details : str
+        More sentences for the help of this command.
+    usage : str, optional
+        What follows the name of the command, by default made from the arguments.
+    takes_settings : bool
+        Whether the function gets words ``NAME=value`` that are not options; otherwise they are refused.
     """
 
     name: str

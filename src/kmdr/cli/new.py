@@ -81,7 +81,10 @@ def _check_name(kind: str, name: str) -> None:
 def write(kind: str, name: str, folder: Path) -> list[Path]:
     """Write the skeleton of a reducer, dataset, metric, engine or paper into a folder, and return its files.
 
-    If the name is not available, or one of the files exists already, none is written.
+    Raises
+    ------
+    UserError
+        When the name is not available, or one of the files exists already: then none is written.
     """
     _check_name(kind, name)
     source, placeholder = _SKELETONS / kind, KINDS[kind].placeholder

@@ -114,7 +114,13 @@ def _hydra() -> AbstractContextManager[Any]:
 
 
 def compose_configs(*overrides: str) -> list[Config]:
-    """Return the configurations of some overrides, which differ only in dataset and reducer."""
+    """Return the configurations of some overrides, which differ only in dataset and reducer.
+
+    Raises
+    ------
+    UserError
+        When an override or a value is not valid.
+    """
     overrides = tuple(map(as_override, overrides))
     with _explained(overrides), _hydra():
         return _expanded(plain(hydra.compose("config", overrides=list(overrides))), overrides)
@@ -176,7 +182,13 @@ def _group_choices(defaults: Sequence[Any], file: Path) -> Iterator[str]:
 
 
 def composed_studies(out: str, seed: int | None = None) -> dict[str, Config]:
-    """Return the configuration of each study by name, with the results folder ``out`` and, if given, another seed."""
+    """Return the configuration of each study by name, with the results folder ``out`` and, if given, another seed.
+
+    Raises
+    ------
+    UserError
+        When a file is malformed.
+    """
     files = _group_files()
     return {name: _composed(file, out, files, seed) for name, file in sorted(config_files("study").items())}
 
@@ -245,8 +257,14 @@ def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable
     A sweep in this process is collected and run as one, so that every value is checked before any work starts and all
     workers are busy to the end. Under another Hydra launcher each job runs where the launcher starts it.
 
-    ``check`` makes a job of configurations that differ only in dataset and reducer, ``launch`` runs a job where another
-    launcher started it, and ``write`` writes a file, given the folder, its name and its content.
+    Parameters
+    ----------
+    check : callable
+        Makes a job of configurations that differ only in dataset and reducer.
+    launch : callable
+        Runs a job where another launcher started it.
+    write : callable
+        Writes a file of a results folder, given the folder, the file's name and its content.
     """
     jobs: list[T] = []
     mistakes: list[Exception] = []

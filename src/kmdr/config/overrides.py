@@ -64,7 +64,10 @@ def check_names(arguments: Sequence[str]) -> None:
 def checked_arguments(arguments: Sequence[str]) -> list[str]:
     """Return arguments in the order that Hydra takes: its options, which may stand anywhere, before the settings.
 
-    Arguments are refused that Hydra would answer with its usage, load from a pickle, read without end, or ignore.
+    Raises
+    ------
+    UserError
+        For an argument that Hydra would answer with its usage, load from a pickle, read without end, or ignore.
     """
     options = _parsed(arguments)
     if options.experimental_rerun:

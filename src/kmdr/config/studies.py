@@ -26,7 +26,10 @@ _Loader: Any = type("_Loader", ((yaml.CSafeLoader,) if yaml.__with_libyaml__ els
 def config_files(group: str) -> dict[str, Path]:
     """Return all configurations of one group, by name.
 
-    Two files of one name are an error: a study of a plugin would pass for that of a paper.
+    Raises
+    ------
+    UserError
+        When two files have the same name: a study of a plugin would pass for that of a paper.
     """
     papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
     files: dict[str, Path] = {}
@@ -43,7 +46,13 @@ def external_files(group: str) -> dict[str, Path]:
 
 
 def load_config(file: Path) -> dict[str, Any]:
-    """Return a configuration with unresolved interpolations; the caller may change it."""
+    """Return a configuration with unresolved interpolations; the caller may change it.
+
+    Raises
+    ------
+    UserError
+        When the file cannot be read or is not a mapping.
+    """
     return copy.deepcopy(_current(file))
 
 
@@ -89,7 +98,13 @@ def study_names() -> list[str]:
 
 
 def studies() -> tuple[Mapping[str, Any], ...]:
-    """Return the ``study`` tree of each study, with plain names of datasets and reducers, and its ``repeats``."""
+    """Return the ``study`` tree of each study, with plain names of datasets and reducers, and its ``repeats``.
+
+    Raises
+    ------
+    UserError
+        When a file is not a valid study.
+    """
     return tuple(_study(path) for _, path in sorted(config_files("study").items()))
 
 

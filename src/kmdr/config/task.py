@@ -53,18 +53,36 @@ def _configured(
 class Task:
     """What to run; all numbers of its rows except the times are functions of these fields.
 
-    ``n``, ``d``, ``nnz`` (stored entries) and ``stand_in``, the dataset that the matrix stands in for, follow from
-    ``data_sha256``. ``params`` are canonical JSON, ``repeat`` counts from 0, and no other worker may run while a
-    ``serial`` task is timed.
-
-    Not part of the identity are:
-
-    * ``folder``, where the matrix is prepared, and ``verify``, when prepared data are verified;
-    * ``keep_labels``, whether the clusters of each point are stored under ``labels``;
-    * ``options``, canonical JSON of the options of the dataset that differ from the defaults, with names of files
-      without their folders; empty if they are not known;
-    * ``paths``, canonical JSON of the options that name the user's files, with whole paths, so other machines may find
-      them. It is never part of a row.
+    Attributes
+    ----------
+    study : str
+        Name of the study.
+    data_sha256 : str
+        Content hash of the matrix, which ``n``, ``d``, ``nnz`` (stored entries) and ``stand_in`` follow from.
+    folder : str
+        Folder of the prepared matrix; not part of the identity.
+    params : str
+        Canonical JSON of the reducer's parameters.
+    repeat : int
+        Repetition, from 0.
+    seed : int
+        Root seed.
+    serial : bool
+        Whether no other worker may run while it is timed.
+    matching : str
+        How clusters are matched to classes, one of `kmdr.metrics.matchings`.
+    verify : str
+        When prepared data are verified; not part of the identity.
+    keep_labels : bool
+        Whether the clusters of each point are stored under ``labels``; not part of the identity.
+    stand_in : str
+        The dataset that the matrix stands in for, if any.
+    options : str
+        Canonical JSON of the options of the dataset that differ from the defaults, with names of files without their
+        folders; not part of the identity, because the content hash is. Empty if they are not known.
+    paths : str
+        Canonical JSON of the options that name the user's files, with whole paths, so other machines may find them;
+        never part of a row.
     """
 
     study: str

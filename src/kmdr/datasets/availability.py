@@ -13,11 +13,17 @@ from kmdr.datasets.verification import DamagedDataError, is_current
 
 @dataclass(frozen=True)
 class Availability:
-    """Where a dataset would come from; title and shape are in words.
+    """Where a dataset would come from.
 
-    The state is ``"prepared"`` (ready to be mapped), ``"cached"`` (its files are in the cache), ``"local"`` (in a
-    folder of ``KMDR_DATA``), ``"generated"``, ``"remote"`` (to be downloaded), or ``"by hand"`` (the user must supply
-    it). `where` is the folder, the files, the sources, or the files to supply.
+    Attributes
+    ----------
+    name, title, shape : str
+        As in the registry; the shape in words.
+    state : str
+        ``"prepared"`` (ready to be mapped), ``"cached"`` (its files are in the cache), ``"local"`` (in a folder of
+        ``KMDR_DATA``), ``"generated"``, ``"remote"`` (to be downloaded), or ``"by hand"`` (the user must supply it).
+    where : str
+        The folder, the files, the sources, or the files to supply.
     """
 
     name: str

@@ -43,10 +43,16 @@ CSR_PARTS = ("data", "indices", "indptr")
 
 
 def open_prepared(folder: Path, verify: str = "once") -> Dataset:
-    """Map the dataset of a folder that `kmdr.datasets.prepare` returned; refuse damaged and changed files.
+    """Map the dataset of a folder that `kmdr.datasets.prepare` returned.
 
     A is mapped read-only, so that processes share one copy in memory. With `verify` ``"never"``, the structure of a
     sparse matrix is checked instead, because compiled code relies on it.
+
+    Raises
+    ------
+    UserError
+        The folder does not hold a prepared dataset, one of its files is damaged (`DamagedDataError`), or a user's file
+        that it refers to has changed.
     """
     try:
         meta = read_meta(folder)

@@ -21,7 +21,10 @@ NOISE = -1
 class ReferencedDataset(Dataset):
     """A dataset with several reference labelings, or with noise in one.
 
-    `references` has one row per labeling, with classes from 0 and `NOISE`; the first is ``labels``.
+    Attributes
+    ----------
+    references : (m, n) int64 array
+        The classes of each labeling, from 0, and `NOISE`; the first row is ``labels``.
     """
 
     references: NDArray[np.int64] = field(kw_only=True)

@@ -71,7 +71,13 @@ def unit_rows(A: Any) -> Any:
 
 
 def tfidf_rows(A: Any) -> Any:
-    """Weight counts by tf-idf, then scale each row to length 1 (scikit-learn's ``TfidfTransformer``)."""
+    """Weight counts by tf-idf, then scale each row to length 1 (scikit-learn's ``TfidfTransformer``).
+
+    Raises
+    ------
+    UserError
+        If A has negative entries, or is so large that it is read in blocks.
+    """
     if isinstance(A, Streamed):
         raise UserError("option rows is 'tfidf', but the matrix is dense and read in blocks; give it as a sparse one")
     if (A.data if scipy.sparse.issparse(A) else A).min(initial=0) < 0:

@@ -233,9 +233,16 @@ def _software_id(version: str) -> str:
 
 
 def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[str, Any]:
-    """Return the content of ``ro-crate-metadata.json``; the entities of the files have the table first.
+    """Return the content of ``ro-crate-metadata.json``.
 
-    Without the address of a licence, the crate says that none is stated.
+    Parameters
+    ----------
+    folder : Path
+        Folder of results.
+    files : sequence of dict
+        The entities of its files, the table first.
+    licence : str
+        Address of the licence of the results; without one, the crate says that none is stated.
     """
     rows = read_rows(rows_file(folder), RowCheck(folder))
     names = [file["name"] for file in files]
@@ -288,8 +295,14 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
 def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
     """Write a folder of results as a crate; it appears complete or not at all.
 
-    Task files and labels are not exported: the table has all of the trials. The target is a folder that does not exist
-    yet, or a file ``.zip``. ``licence`` is the address of the licence of the results.
+    Parameters
+    ----------
+    folder : Path
+        Only read. Task files and labels are not exported: the table has all of the trials.
+    target : Path
+        A folder that does not exist yet, or a file ``.zip``.
+    licence : str
+        Address of the licence of the results.
     """
     check_places(folder)
     table = rows_file(folder)

@@ -44,8 +44,11 @@ NO_NUMBERS = pd.DataFrame(
 class Drawing:
     """A figure with the numbers that it shows, so that its CSV contains exactly these.
 
-    ``panels`` has the plotted numbers of each panel, in the order of ``figure.axes``, one row per point or bar; any
-    columns except ``panel``. It is empty for an empty panel.
+    Attributes
+    ----------
+    panels : sequence of DataFrame
+        For each panel, in the order of ``figure.axes``, the plotted numbers, one row per point or bar; any columns
+        except ``panel``. Empty for an empty panel.
     """
 
     figure: Figure
@@ -83,8 +86,12 @@ def blank(rows: int, columns: int, width: float, height: float) -> tuple[Figure,
 def canvas(panels: int, height: float = 1.9, width: float | None = None) -> tuple[Figure, list[Axes]]:
     """Return a figure with panels side by side; call and draw within `kmdr.figures.style.print_style`.
 
-    Height (of the panels) and width are in inches. The default width is one column for one panel, the text width for
-    more.
+    Parameters
+    ----------
+    height : float
+        Of the panels, in inches.
+    width : float, optional
+        In inches; by default one column for one panel, the text width for more.
     """
     fig, axes = blank(1, panels, width or (COLUMN_WIDTH if panels == 1 else TEXT_WIDTH), height)
     return fig, list(axes[0])
@@ -105,10 +112,16 @@ def add_legend(fig: Figure, handles: Sequence[Artist], labels: Sequence[str], mo
 
 
 def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> Figure:
-    """Add one legend above all panels and the notes below them, one paragraph each, and adjust the height.
+    """Add one legend above all panels and the notes below them, and adjust the height.
 
-    Empty notes are skipped. Without ``legend_columns`` there is no legend; a label that several panels have appears
-    once.
+    Parameters
+    ----------
+    fig : Figure
+        From `canvas`.
+    notes : sequence of str
+        One paragraph each; empty ones are skipped.
+    legend_columns : int
+        0 for no legend. A label that several panels have appears once.
     """
     legend_lines = 0
     if legend_columns:
@@ -143,7 +156,13 @@ def wrap(text: str, width: float, size: float) -> list[str]:
 
 
 def add_notes(fig: Figure, notes: Sequence[str]) -> None:
-    """Add notes below a figure, after existing ones, one paragraph each, and adjust the height; skip empty ones."""
+    """Add notes below a figure, after existing ones, and adjust the height.
+
+    Parameters
+    ----------
+    notes : sequence of str
+        One paragraph each; empty ones are skipped.
+    """
     paragraphs = ["\n".join(wrap(note, 0.98 * fig.get_figwidth(), _NOTE_SIZE)) for note in notes if note]
     fig.set_figheight(fig.get_figheight() + _LINE * sum(text.count("\n") + 1 for text in paragraphs))
     existing = [fig.get_supxlabel()] if fig.get_supxlabel() else []

@@ -70,7 +70,10 @@ def thinned(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def table_of(frame: pd.DataFrame) -> Table:
     """Return rows of `kmdr.analysis.comparison.compared` as text.
 
-    The best are bold. ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
+    Returns
+    -------
+    Table
+        Texts, best in bold. ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
     """
     counts = {"n": counts_of(frame)}
     if frame["failed"].any():
@@ -146,7 +149,13 @@ def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
 
 
 def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Table:
-    """Return two folders side by side: the means in A and in B, and the change with its interval, or some rows."""
+    """Return two folders side by side: the means in A and in B, and the change with its interval.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The comparison's table, or some rows of it.
+    """
     counts = zip(counts_of(frame, " A"), counts_of(frame, " B"), strict=True)
     groups = [_first_columns(frame) | {"n": [a if a == b else f"{a}, {b}" for a, b in counts]}]
     for quantity in quantities_in(frame):
@@ -263,7 +272,13 @@ def method_names(frame: pd.DataFrame) -> list[str]:
 
 
 def summary_table(summary: pd.DataFrame, failed: int) -> Table:
-    """Return the summary of a `kmdr.api.Comparison` as text; columns without values are omitted."""
+    """Return the summary of a `kmdr.api.Comparison` as text; columns without values are omitted.
+
+    Parameters
+    ----------
+    failed : int
+        Number of failed trials.
+    """
     has_full = summary["F/F_full"].notna().any()
     seconds = ["seconds"] if (summary["n"] == summary["n seconds"]).all() else ["n seconds", "seconds"]
     omitted = {"F" if has_full else "F/F_full", "n seconds"}

@@ -113,14 +113,33 @@ def plot_panel(
     A method that ran at a single r while others ran at several does not depend on r and becomes a horizontal line, with
     a marker at its r if that lies within the panel. K-means on all features (``none``) is always such a line. Where the
     intervals of most methods overlap, means and intervals are drawn side by side at some r, without lines. An empty
-    panel shows the ``reason``.
+    panel says why it is empty.
 
-    The rows are all of one dataset, failed ones included. ``paper_repeats`` is how often the paper repeated its
-    experiment: markers then show means (of times, medians) of as many first repetitions, as the paper would have seen
-    them, while lines and bands show all. By default markers show all.
+    Parameters
+    ----------
+    ax : Axes
+        Its title, labels, scales and limits are set.
+    rows : DataFrame
+        All rows of one dataset, failed ones included; may be empty.
+    quantity : str
+        See `kmdr.analysis.rows.summarise`.
+    name : str, optional
+        Display name of the dataset; by default that of the rows.
+    letter : str, optional
+        Put before the title as ``(a)``.
+    styles : mapping, optional
+        Appearance of each (reducer, params); by default `method_styles` of these rows.
+    reason : str
+        Why there are no rows, if there are none.
+    paper_repeats : int, optional
+        How often the paper repeated its experiment: markers then show means (of times, medians) of as many first
+        repetitions, as the paper would have seen them, while lines and bands show all. By default markers show all.
 
-    The result are the numbers drawn: `mean` or, of a time, `median`, its interval and `count` of all repetitions;
-    `shown` is the marker, the same of `shown_count` repetitions.
+    Returns
+    -------
+    DataFrame
+        The numbers drawn: `mean` or, of a time, `median`, its interval and `count` of all repetitions; `shown` is the
+        marker, the same of `shown_count` repetitions.
     """
     if rows["dataset"].nunique() > 1:
         raise ValueError(f"a panel shows one dataset, not {sorted(rows['dataset'].unique())}")
@@ -189,11 +208,31 @@ def paper_grid(
     paper_repeats: int | None = None,
     styles: Mapping[Method, Style] | None = None,
 ) -> Drawing:
-    """Draw a row of panels for each quantity and a column for each dataset, also one without rows.
+    """Draw a row of panels for each quantity and a column for each dataset.
 
-    ``labels`` are the display names of datasets that differ from the usual ones, ``reasons`` say why a dataset has no
-    rows, and ``note`` is the first sentence below the figure. ``paper_repeats`` and ``styles`` are as for `plot_panel`.
-    The figure has print width (one column for one dataset, the text width for more).
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of one study.
+    datasets : sequence of str
+        The columns, also those without rows.
+    quantities : sequence of str
+        The rows of panels.
+    labels : mapping, optional
+        Display names of datasets that differ from the usual ones.
+    reasons : mapping, optional
+        Why a dataset has no rows; by default `NO_DATA`.
+    note : str
+        The first sentence below the figure.
+    paper_repeats : int, optional
+        See `plot_panel`.
+    styles : mapping, optional
+        Appearance of each (reducer, params), in legend order; by default `method_styles` of these rows.
+
+    Returns
+    -------
+    Drawing
+        At print width (one column for one dataset, the text width for more), with one legend above and notes below.
     """
     rows = rows[rows["dataset"].isin(datasets)]
     styles = method_styles(methods_of(rows)) if styles is None else styles
@@ -251,7 +290,13 @@ def paper_grid(
 
 
 def figures_for_folder(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Draw every study of a results folder into ``<folder>/figures/<study>.{png,csv}``; return the files."""
+    """Draw every study of a results folder into ``<folder>/figures/<study>.{png,csv}``; return the files.
+
+    Raises
+    ------
+    UserError
+        If the folder has no rows.
+    """
     rows = rows_of(folder)
     sweep_abandoned(folder)
     studies = {str(study): () for study in sorted(rows["study"].unique())}
@@ -267,8 +312,18 @@ def figures_of_studies(
 ) -> dict[Path, bytes]:
     """Return the files of the figures of some studies, each with or without rows, as `figures_for_folder` has them.
 
-    ``asked`` has the datasets of each study, in order; datasets in the rows are always included. ``notes`` are the
-    first sentence below the figures of a study.
+    Parameters
+    ----------
+    rows : DataFrame
+        Of these studies and possibly others.
+    asked : mapping of study to sequence of str
+        The studies, and the datasets of each, in order; datasets in the rows are always included.
+    reasons : mapping, optional
+        See `paper_grid`.
+    notes : mapping of study to str, optional
+        The first sentence below its figures.
+    formats : sequence of str
+        See `kmdr.figures.canvas.figure_files`.
     """
     rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))])
     names = {name: label for name, (_, label) in by_setting.items()}
@@ -293,8 +348,18 @@ def figures_of(
 ) -> dict[Path, bytes]:
     """Return the figures of one study as ``<stem>.{png,csv}``; with many datasets as ``<stem>_1`` and so on.
 
-    Times of trials that ran in parallel are not shown. The rows have one setting per dataset name, as from
-    `named_by_setting`. Datasets in ``asked`` come first, with or without rows; see `paper_grid` for the rest.
+    Times of trials that ran in parallel are not shown.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One setting per dataset name, as from `named_by_setting`.
+    labels, reasons, note
+        See `paper_grid`.
+    asked : sequence of str
+        Datasets that come first, with or without rows.
+    formats : sequence of str
+        See `kmdr.figures.canvas.figure_files`.
     """
     rows, note = with_serial_times(rows), " ".join(filter(None, (note, _untimed_note(rows))))
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
@@ -328,7 +393,12 @@ def named_by_setting(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, tuple[
     """Rename datasets that a study ran under several settings, so that each gets its own panels.
 
     Settings are k, the k-means protocol, the matching, the dataset's options and, if these are equal, the data itself.
-    For each new name, the second result has the old name and the display name.
+
+    Returns
+    -------
+    rows : DataFrame
+    names : mapping of str to (str, str)
+        For each new name, the old name and the display name.
     """
     keys = pd.concat([rows[["study", "dataset"]], settings_of(rows)], axis=1)
     kinds = keys.drop_duplicates().astype(object)
@@ -554,7 +624,10 @@ def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
 def label_r(ax: Axes, grid: Sequence[int], least: float) -> None:
     """Label the r of a grid, thinned such that labels do not overlap, and mark all; the scale and limits are set.
 
-    ``least`` is the space in inches that is kept for each label.
+    Parameters
+    ----------
+    least : float
+        Space that is kept for each label, in inches.
     """
     if not grid:
         return

@@ -24,14 +24,23 @@ _LEAST_TEXT, _NOTE = 12, 100
 class Table:
     """A table, usually with reported numbers, ours, their intervals and differences.
 
-    ``frame`` has one row per cell of the paper's table, or is as wide as the paper prints it; its numbers are
-    unrounded. ``formats`` are specifications such as ``{"ours": ".3f"}`` of numeric columns, for Markdown, LaTeX and
-    HTML. ``bold`` has row and column of highlighted cells, the best of their data. ``missing`` are texts for missing
-    numbers of a column.
-
-    ``groups`` are columns that a terminal shows together, all columns once. The first group identifies a row: where not
-    all groups fit, it is repeated. By default each column is a group. ``sections`` are columns of the first group that
-    a narrow terminal shows as headings over their rows.
+    Attributes
+    ----------
+    frame : DataFrame
+        Tidy: one row per cell of the paper's table, or as wide as the paper prints it; numbers unrounded.
+    formats : mapping of str to str
+        Format specifications of numeric columns, for Markdown, LaTeX and HTML: ``{"ours": ".3f"}``.
+    note : str
+        The note below the table.
+    bold : collection of (int, str)
+        Highlighted cells, the best of their data: row and column.
+    missing : mapping of str to str
+        Text for missing numbers of a column; by default empty.
+    groups : sequence of sequence of str
+        Columns that a terminal shows together, all columns once. The first group identifies a row: where not all groups
+        fit, it is repeated. By default each column is a group.
+    sections : sequence of str
+        Columns of the first group that a narrow terminal shows as headings over their rows.
     """
 
     frame: pd.DataFrame
@@ -83,11 +92,17 @@ def _emphasised(
 
 
 def text(table: Table, *, width: int | None = None, styled: bool = False) -> str:
-    """Return a table for a terminal with so many columns; by default as many as the table needs.
+    """Return a table for a terminal.
 
     One that is too wide has its ``sections`` as headings, and its other columns in blocks. Nothing is cut off: where
-    not even one group fits, texts are wrapped, and numbers take what they need. If ``styled``, bold cells are printed
-    bold; otherwise they have a star, and there are no control characters.
+    not even one group fits, texts are wrapped, and numbers take what they need.
+
+    Parameters
+    ----------
+    width : int, optional
+        Number of columns of the terminal, by default as many as the table needs.
+    styled : bool
+        Whether bold cells are printed bold; otherwise they have a star, and there are no control characters.
     """
     names, lines = cells(table)
     marked = _emphasised(table, names, lines, str, "{}" if styled else "* {}")

@@ -84,8 +84,22 @@ SETTINGS = (
 class Experiment:
     """One dataset and one reducer over a grid of r, repeated.
 
-    k is None for the dataset's number of classes. The first ``timing_repeats`` repetitions are timed, with no other
-    worker running. ``verify`` (when prepared data are verified) and ``keep_labels`` do not affect rows.
+    Attributes
+    ----------
+    options : dict
+        Options of the dataset.
+    params : dict
+        Parameters of the reducer.
+    k : int or None
+        Clusters; None for the dataset's number of classes.
+    timing_repeats : int
+        Number of repetitions that are timed, with no other worker running.
+    matching : str
+        Of clusters to classes, one of `kmdr.metrics.matchings`.
+    verify : str
+        When prepared data are verified, one of `kmdr.datasets.verification.VERIFY`; does not affect rows.
+    keep_labels : bool
+        Whether the clusters of the points are stored with the rows; does not affect rows.
     """
 
     study: str
@@ -147,7 +161,19 @@ class Experiment:
         )
 
     def tasks(self, data: Dataset, folder: Path) -> list[Task]:
-        """Return the tasks of this experiment on a dataset in its prepared folder, after checking both together."""
+        """Return the tasks of this experiment on a loaded dataset, after checking it against the data.
+
+        Parameters
+        ----------
+        folder : Path
+            Folder of its prepared matrix.
+
+        Raises
+        ------
+        UserError
+            When a metric has the name of another score, when k > n, when the reducer does not fit the protocol or some
+            r, when C is larger than the memory, or when the start or the matching needs labels that are missing.
+        """
         refuse_taken_names()
         n, d = data.A.shape
         k = data.k if self.k is None else self.k

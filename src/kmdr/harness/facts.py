@@ -18,10 +18,20 @@ from kmdr.results.checksums import is_current, write_table
 
 @dataclass(frozen=True)
 class FactTask:
-    """A table to compute, ``facts/NAME.csv``, from datasets and from rows.
+    """A table to compute.
 
-    ``code`` has hashes of all code that computes it. ``compute`` returns None if the rows do not allow it, e.g. without
-    a repetition of the kind shown.
+    Attributes
+    ----------
+    name : str
+        Stem of its files in the folder ``facts``.
+    datasets : tuple of str
+        Names of the datasets that it is computed from.
+    code : list of str
+        Hashes of all code that computes it.
+    rows : list of list of str
+        The rows that it is computed from.
+    compute : callable
+        From the datasets to the table; None if the rows do not allow it, e.g. without a repetition of the kind shown.
     """
 
     name: str

@@ -257,9 +257,20 @@ def _as_done(rows: Iterable[TextRow]) -> Iterator[Mapping[str, str]]:
 class _Request:
     """The request of all jobs of one folder.
 
-    ``tasks`` are to be run here: all, or one part of the plan, which was ``cut`` into parts by the expected
-    ``seconds``. ``asked`` has study and ``config_hash`` of the tasks of all parts, ``names`` the studies, and ``wrong``
-    is the number of datasets that failed a checksum.
+    Attributes
+    ----------
+    tasks : list of Task
+        The tasks to run here: all, or one part.
+    asked : set of (str, str)
+        Study and ``config_hash`` of the tasks of all parts.
+    names : list of str
+        Studies.
+    cut : list of list of Task
+        The tasks of each part; one list if the plan is not cut into parts.
+    seconds : callable or None
+        The expected times by which the plan was cut.
+    wrong : int
+        Number of datasets that failed a checksum.
     """
 
     store: Store
@@ -419,16 +430,32 @@ def run_jobs(
     draw: Draw | None = None,
     show: Show | None = None,
 ) -> int:
-    """Run jobs as one: check everything, run what is missing, then draw and show the rows; return the exit status.
+    """Run jobs as one: check everything, run what is missing, then draw and show the rows.
 
-    It is 0 when every planned row is there, and 1 when a trial failed, a row was lost or a dataset failed a checksum.
-    An unavailable dataset is reported and shown as a gap, but it is an error if none is available.
+    Parameters
+    ----------
+    limits : Limits, optional
+        Of a reproduction.
+    part : Part, optional
+        The part of the tasks to run; nothing is then drawn.
+    whole : bool
+        Whether the jobs are all of their studies: ``plan.json``, and so the report, states what was planned of them,
+        and their configurations replace earlier ones. Otherwise, as in a round of the atlas, these count with them.
+    draw : callable, optional
+        Makes the files that follow from the rows, if studies were run or there are limits.
+    show : callable, optional
+        Prints the rows of a run without limits.
 
-    ``limits`` belong to a reproduction. With ``part``, only these tasks are run, and nothing is drawn. ``whole`` says
-    that the jobs are all of their studies: ``plan.json``, and so the report, states what was planned of them, and their
-    configurations replace earlier ones. Otherwise, as in a round of the atlas, these count with them. ``draw`` makes
-    the files that follow from the rows, if studies were run or there are limits, and ``show`` prints the rows of a run
-    without limits.
+    Returns
+    -------
+    int
+        Exit status: 0 when every planned row is there; 1 when a trial failed, a row was lost or a dataset failed a
+        checksum. An unavailable dataset is reported and shown as a gap.
+
+    Raises
+    ------
+    UserError
+        When a value is not valid, or none of the datasets is available.
     """
     failed, start = 0, time.time()
 

@@ -24,8 +24,12 @@ Key = tuple[Any, ...]
 class Done(NamedTuple):
     """The result of a step.
 
-    ``seconds`` is None if the result of an earlier repetition was used. ``key`` is what ``value`` is a function of;
-    None if that includes random numbers or is unknown.
+    Attributes
+    ----------
+    seconds : float or None
+        Time it took; None if the result of an earlier repetition was used.
+    key : tuple or None
+        What ``value`` is a function of; None if that includes random numbers or is unknown.
     """
 
     value: Any

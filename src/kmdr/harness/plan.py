@@ -42,10 +42,16 @@ Seconds = Callable[[Task], float]
 class Limits:
     """Limits on the cost of a run; by default none.
 
-    ``budget`` are seconds of wall time, report included: one fraction of all repetitions is chosen to fit it.
-    ``repeats`` and ``timing_repeats`` are the largest number of repetitions, and of timed ones, and ``grid`` is that of
-    r, taken from each study's grid. Methods with a task that is expected to take longer than ``task_seconds`` are
-    omitted.
+    Attributes
+    ----------
+    budget : float or None
+        Seconds of wall time, report included. One fraction of all repetitions is chosen to fit it.
+    repeats, timing_repeats : int or None
+        Largest number of repetitions, and of timed ones.
+    grid : int or None
+        Largest number of r, taken from each study's own grid.
+    task_seconds : float or None
+        Methods with a task that is expected to take longer are omitted.
     """
 
     budget: float | None = None
@@ -69,7 +75,12 @@ class Limits:
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a duration such as ``90s``, ``10m``, ``1h`` or ``1h30m``, longer than `ALLOWANCE_SECONDS`.
+    """Return the seconds of a duration such as ``90s``, ``10m``, ``1h`` or ``1h30m``.
+
+    Raises
+    ------
+    UserError
+        When it does not have that form, or is not longer than `ALLOWANCE_SECONDS`.
 
     Examples
     --------

@@ -31,10 +31,19 @@ def _redraws(stream: TextIO) -> bool:
 
 
 class Progress:
-    """One progress bar over a whole run on a terminal or in a notebook; elsewhere, with ``lines``, some lines.
+    """One progress bar over a whole run on a terminal or in a notebook, elsewhere a line every few seconds.
 
-    The bar and the time left follow ``seconds``, the expected seconds of all tasks together, not the number of tasks,
-    which is 0 if it is not known. A quiet run shows nothing. As a context it ends at 100 %, unless the block raises.
+    The bar and the time left follow ``seconds``, the expected seconds of all tasks together, not the number of tasks. A
+    quiet run shows nothing. As a context it ends at 100 %, unless the block raises.
+
+    Parameters
+    ----------
+    tasks : int
+        Number of tasks; 0 if their number is not known.
+    seconds : float
+        Expected seconds of all tasks.
+    lines : bool
+        If True, print a line every few seconds when the output cannot show a bar.
     """
 
     def __init__(self, tasks: int, seconds: float, *, lines: bool = True) -> None:

@@ -180,14 +180,20 @@ def run_tasks(
 ) -> tuple[list[TextRow], int]:
     """Run tasks, merge the table, and return its rows and the number of tasks that the end of the time stopped.
 
-    Interrupting it loses at most the tasks in flight. Calls at the same time on the same folder share the work. There
-    is at least one task, and none that is done; they are run in this order. ``seconds`` is the expected wall time of
-    each.
+    Interrupting it loses at most the tasks in flight. Calls at the same time on the same folder share the work.
 
-    After ``until``, in seconds since the epoch, no task begins. Those that run have the time until the facts and
-    figures, and are then stopped. ``shards`` parts of the plan may run at the same time. Their workers count in
-    ``concurrency`` of untimed rows; on nodes with one core each row would otherwise look as if it had run alone, and
-    enter time figures.
+    Parameters
+    ----------
+    left : sequence of Task
+        At least one, and none that is done (see `kmdr.results.store.missing`); they are run in this order.
+    seconds : mapping
+        Expected wall time of each task, for the time left.
+    until : float
+        Seconds since the epoch after which no task begins. Those that run have the time until the facts and figures,
+        and are then stopped.
+    shards : int
+        Number of parts of the plan that may run at the same time. Their workers count in ``concurrency`` of untimed
+        rows; on nodes with one core each row would otherwise look as if it had run alone, and enter time figures.
     """
     env_hash = store.add_environment(environment())
     serial = [task for task in left if task.serial]

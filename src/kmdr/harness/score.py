@@ -22,9 +22,16 @@ from kmdr.harness.rescore import scaled, score_labels
 
 
 class Partition(NamedTuple):
-    """A partition of the points of a dataset: a column of the file, numbered from 0 in the sorted order of the labels.
+    """A partition of the points of a dataset.
 
-    ``negative`` is the number of points whose label is a negative number.
+    Attributes
+    ----------
+    name : str
+        The column of the file.
+    clusters : (n,) int array
+        Numbered from 0 in the sorted order of the labels.
+    negative : int
+        The number of points whose label is a negative number.
     """
 
     name: str
@@ -72,7 +79,13 @@ def _odd(labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def partitions(file: Path, n: int) -> list[Partition]:
-    """Return the partitions of n points in a file of labels, one per column."""
+    """Return the partitions of n points in a file of labels, one per column.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read as labels, or a column does not have n of them.
+    """
     columns = label_columns(file, n)
     return [_partition(name, labels, n, file.name) for name, labels in columns.items()]
 
@@ -89,7 +102,15 @@ def dataset_from(settings: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 
 def score_file(file: Path, settings: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the scores of each partition in a file of labels, and notes on them; the settings name the dataset."""
+    """Return the scores of each partition in a file of labels, and notes on them.
+
+    Parameters
+    ----------
+    file : Path
+        See `kmdr.datasets.formats.partitions.label_columns`.
+    settings : sequence of str
+        The dataset, as on the command line.
+    """
     data = scaled(datasets.prepare(*dataset_from(settings)))
     rows, notes = [], []
     for partition in partitions(file, data.A.shape[0]):

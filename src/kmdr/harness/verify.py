@@ -162,10 +162,15 @@ def user_limit(seconds: float | None, memory: int | None) -> Limit:
 
 
 def limit_of(row: Mapping[str, str], given: Limit = UNLIMITED) -> Limit:
-    """Return the limit of rerunning a row; ``given`` takes the place of the defaults where it limits anything.
+    """Return the limit of rerunning a row.
 
-    The default of the seconds is 20 times the sum of the row's times in whole minutes, from 1 min, or 10 min if one of
-    them is empty, to 1 h. The default of the memory is 4 GiB, where this system can measure it.
+    Parameters
+    ----------
+    row : mapping
+        Its times set the default of the seconds: 20 times their sum in whole minutes, from 1 min, or 10 min if one of
+        them is empty, to 1 h. The default of the memory is 4 GiB, where this system can measure it.
+    given : Limit
+        Takes the place of the defaults where it limits anything.
     """
     stated = [float(row[name]) for name in _TIMES if row[name]]
     least = _LEAST_SECONDS if len(stated) == len(_TIMES) else _LEAST_UNSTATED

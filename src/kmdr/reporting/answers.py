@@ -43,11 +43,20 @@ _EXPERIMENT = ["dataset", *SETTING_COLUMNS]
 
 @dataclass(frozen=True)
 class Experiment:
-    """The trials of all methods, (reducer, params), on one dataset in one setting, the values of `SETTING_COLUMNS`.
+    """The trials of all methods on one dataset in one setting.
 
-    ``studies`` has the methods of each study that ran it, and ``trials`` the trials of each method by r. ``flat``
-    methods do not depend on r, and ran at a single one where others of their study ran at several. ``notes`` are on
-    rows of several code versions.
+    Attributes
+    ----------
+    setting : tuple
+        Values of `SETTING_COLUMNS`.
+    studies : dict of str to set of (reducer, params)
+        The studies that ran it, each with its methods.
+    trials : mapping of (reducer, params) to mapping of int to Trials
+        By r.
+    flat : set of (reducer, params)
+        Methods that do not depend on r, and ran at a single one where others of their study ran at several.
+    stand_in, notes : str
+        The stand-in for the data, and sentences on rows of several code versions.
     """
 
     dataset: str
@@ -84,9 +93,13 @@ def all_quantities() -> dict[str, Quantity]:
 
 
 def experiments_of(rows: pd.DataFrame) -> list[Experiment]:
-    """Return the experiments of a folder, sorted by dataset and setting, given all rows, including failed ones.
+    """Return the experiments of a folder, sorted by dataset and setting.
 
-    A method that a study ran in several settings without recording them is omitted, as in figures.
+    Parameters
+    ----------
+    rows : DataFrame
+        All rows, including failed ones; text may be categories. A method that a study ran in several settings without
+        recording them is omitted, as in figures.
     """
     rows = rows.assign(**settings_of(rows))
     names = ["study", *_EXPERIMENT, "reducer", "params"]
@@ -176,7 +189,10 @@ def depends_on_r(name: str, params: str) -> bool:
 def restrict_to_shared_r(values: pd.DataFrame) -> pd.DataFrame:
     """Return the values that means over r may be compared by: at the r of a dataset that all of its methods have.
 
-    The columns are ``dataset method r varies``. Methods that do not vary with r are kept as they are.
+    Parameters
+    ----------
+    values : DataFrame
+        Columns ``dataset method r varies``. Methods that do not vary with r are kept as they are.
     """
     curves = values[values["varies"]]
     at_r, on_dataset = curves.groupby(["dataset", "r"])["method"], curves.groupby("dataset")["method"]

@@ -107,7 +107,16 @@ def report_of(
 ) -> Report:
     """Make figures and tables of a folder, judge the claims, and gather what the report shows.
 
-    ``configs`` are the ``study`` trees of all studies, and ``tell`` is called with the name of each part.
+    Parameters
+    ----------
+    contents : Contents
+        Of the folder.
+    configs : sequence of mapping
+        The ``study`` tree of every study's configuration, with ``repeats``.
+    tell : callable
+        Called with the name of each part, for a progress bar.
+    formats : sequence of str
+        Of figures; see `kmdr.figures.canvas.figure_files`.
     """
     results = contents.results
     shown = _papers_run(contents, configs)
@@ -171,7 +180,13 @@ def _context(
 
 
 def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[str, Any]]) -> list[Path]:
-    """Write the tables and figures that read some studies; a study that none reads gets a plain figure."""
+    """Write the tables and figures that read some studies, but no report; a study that none reads gets a plain figure.
+
+    Parameters
+    ----------
+    configs : sequence of mapping
+        Every study.
+    """
     results = Results.from_folder(folder)
     context = _context(results, read_or_note(plan_of, folder, []), configs)
     made = [make_item(item, context) for item in items() if set(item.studies) & set(wanted)]
@@ -192,7 +207,21 @@ def build(
 ) -> Path:
     """Write figures, tables, verdicts and the report of a folder, unless they are current; return the page.
 
-    Current ones are written, too, with ``again``. The other parameters are as for `report_of`.
+    Parameters
+    ----------
+    configs : sequence of mapping
+        Every study.
+    again : bool
+        Write them even if they are current.
+    tell : callable
+        Called with the name of each part, for a progress bar.
+    formats : sequence of str
+        Of figures; see `kmdr.figures.canvas.figure_files`.
+
+    Raises
+    ------
+    UserError
+        When the folder has no rows, or holds what kmdr does not write.
     """
     check_places(folder)
     made_from = fingerprint(folder)

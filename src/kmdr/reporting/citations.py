@@ -67,9 +67,12 @@ def _statements(verdict: Verdict) -> pd.DataFrame:
 def answers_table(explored: Mapping[str, Any]) -> pd.DataFrame:
     """Return the numbers of the view "Answers" as it shows them: one row per experiment, quantity, method and r.
 
-    ``studies`` is of the experiment, separated by spaces, and ``method`` as the view names it. ``centre``, ``low``,
-    ``high`` and ``n`` are the mean, or of times the median, with its interval and number, and ``change`` is the
-    difference of the centre from that of k-means on all features.
+    Returns
+    -------
+    DataFrame
+        ``studies``: of the experiment, separated by spaces. ``method``: as the view names it. ``centre``, ``low``,
+        ``high`` and ``n``: the mean, or of times the median, with its interval and number. ``change``: the difference
+        of the centre from that of k-means on all features.
     """
     rows = []
     for view in explored.get("views", ()):

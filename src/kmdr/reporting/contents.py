@@ -35,8 +35,14 @@ from kmdr.submissions import SUBMITTED, UNCHECKED, submissions, submissions_dige
 class MultiverseRun:
     """A multiverse that was run.
 
-    ``rows`` are None unless they have a folder of their own, and ``table`` is where they are within the folder of
-    results. ``notes`` are on refused rows and damaged files of that folder.
+    Attributes
+    ----------
+    rows : DataFrame or None
+        Its rows with text as categories, if they have a folder of their own.
+    table : str
+        Where these rows are, within the folder of results.
+    notes : tuple of str
+        Sentences on refused rows and damaged files of that folder.
     """
 
     spec: Multiverse
@@ -48,9 +54,16 @@ class MultiverseRun:
 
 @dataclass(frozen=True)
 class AtlasRun:
-    """An atlas that was run; ``traits`` are None if the folder has none.
+    """An atlas that was run.
 
-    ``provenance`` says, by submitted method, who submitted it, and how its rows were checked.
+    Attributes
+    ----------
+    effects : DataFrame
+        From `kmdr.atlas.effects.effects`.
+    traits : DataFrame or None
+        Of its data, by ``dataset`` and ``form``; None if the folder has none.
+    provenance : mapping of str to str
+        By submitted method: who submitted it, and how its rows were checked.
     """
 
     effects: pd.DataFrame
@@ -62,9 +75,20 @@ class AtlasRun:
 class Contents:
     """The contents of a folder of results, as far as a report shows them.
 
-    ``environments`` has the manifests of the environments that the rows name, by hash, and ``notes`` are on refused
-    rows and damaged files. ``earlier`` has the statements of an earlier seed, see `kmdr.reporting.seeds`, and ``atlas``
-    is of the folder or its subfolder.
+    Attributes
+    ----------
+    results : Results
+        Rows, facts and missing datasets.
+    environments : mapping
+        By hash: the manifests of the environments that the rows name.
+    plan : mapping
+        What was planned (``plan.json``).
+    notes : list of str
+        Sentences on refused rows and damaged files.
+    earlier : DataFrame or None
+        Statements of an earlier seed, see `kmdr.reporting.seeds`.
+    atlas : AtlasRun or None
+        The atlas, if it was run into the folder or its subfolder.
     """
 
     results: Results
@@ -77,7 +101,13 @@ class Contents:
 
 
 def read_contents(folder: Path) -> Contents:
-    """Read a folder of results; raise `UserError` if it has no valid rows."""
+    """Read a folder of results.
+
+    Raises
+    ------
+    UserError
+        If it has no valid rows.
+    """
     results = Results.from_folder(folder)
     notes = [*results.notes]
     rows = results.columns(["env_hash"])

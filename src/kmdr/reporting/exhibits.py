@@ -46,8 +46,16 @@ class Grid(NamedTuple):
 class Exhibit:
     """A table or figure as the page shows it.
 
-    ``alt`` is the alternative text of a figure. ``grid`` is the item itself if it is a table. ``numbers`` are in a
-    figure, and ``compared`` are what the paper reports for it, next to ours.
+    Attributes
+    ----------
+    alt : str
+        The alternative text of the figure.
+    grid : Grid or None
+        The item itself if it is a table.
+    numbers : Grid or None
+        The numbers in a figure.
+    compared : Grid or None
+        The numbers that the paper reports for a figure, next to ours.
     """
 
     reproduction: Reproduction

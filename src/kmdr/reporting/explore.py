@@ -55,16 +55,23 @@ def data_text(content: Mapping[str, Any]) -> str:
 
 
 def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the data of both views, given all rows of a folder and the ``study`` trees of all studies.
+    """Return the data of both views.
 
-    * ``quantities``: label, format, direction and statistic of each quantity.
-    * ``styles``: the look of each method.
-    * ``views``: one per experiment, the usual one of each dataset first, with a line for each method and quantity, and
-      the methods that may be the best at each r.
-    * ``overviews``: ranks and profiles over the datasets of each paper's studies that flip no choice, each in its usual
-      experiment, and of custom runs (key ``""``).
+    Parameters
+    ----------
+    rows : DataFrame
+        Of a folder, including failed ones; its text may be categories.
+    configs : sequence of mapping
+        The ``study`` tree of every study.
 
-    Numbers are rounded as the page shows them.
+    Returns
+    -------
+    dict
+        ``quantities``: label, format, direction and statistic of each quantity. ``styles``: the look of each method.
+        ``views``: one per experiment, the usual one of each dataset first, with a line for each method and quantity,
+        and the methods that may be the best at each r. ``overviews``: ranks and profiles over the datasets of each
+        paper's studies that flip no choice, each in its usual experiment, and of custom runs (key ``""``). Numbers are
+        rounded as the page shows them.
     """
     known = {study["name"]: study for study in configs}
     quantities = all_quantities()

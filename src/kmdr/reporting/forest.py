@@ -21,9 +21,16 @@ _PAD = 0.04  # of the range, at each end
 class Line(NamedTuple):
     """A statement in a forest plot; positions are in percent of the scale, and NaN for what is not drawn.
 
-    ``why`` it does not count is empty if it does. ``low`` and ``high`` are the ends of its interval, ``least`` and
-    ``most`` of the range in which the statement is true, and of the scale without a bound. ``bounds`` are the tested
-    ones.
+    Attributes
+    ----------
+    why : str
+        Why it does not count; empty if it does.
+    effect, low, high : float
+        Positions of the effect and of the ends of its interval.
+    least, most : float
+        Positions of the ends of the range in which the statement is true, and of the scale's ends without a bound.
+    bounds : tuple of float
+        Positions of the tested bounds.
     """
 
     component: Component
@@ -38,9 +45,14 @@ class Line(NamedTuple):
 
 
 class Forest(NamedTuple):
-    """The statements of one unit, on a scale that is ``logarithmic`` for ratios.
+    """The statements of one unit.
 
-    The scale's ends are NaN if these statements have neither intervals nor bounds, and so no plot.
+    Attributes
+    ----------
+    first, last : float
+        Ends of the scale; NaN if these statements have neither intervals nor bounds, and so no plot.
+    logarithmic : bool
+        Whether the scale is logarithmic, as for ratios.
     """
 
     unit: str

@@ -75,8 +75,18 @@ ITEM_STATES = ("rerun", "in part", "changed", "not run")
 class View(NamedTuple):
     """A view of the page: one section, shown alone, with one link in the navigation.
 
-    ``id`` is the address that shows it, ``title`` the text of its link, and ``group`` the heading in the navigation
-    under which the link is; empty for the first links. ``section`` is the paper that it shows.
+    Attributes
+    ----------
+    id : str
+        The section's id, and the address that shows it.
+    title : str
+        The text of its link.
+    template : str
+        The template of its content; the section's heading is its ``h1``.
+    group : str
+        The heading in the navigation under which its link is; empty for the first links.
+    section : PaperSection or None
+        The paper that it shows.
     """
 
     id: str
@@ -337,7 +347,13 @@ def _script_json(value: object) -> str:
 
 
 def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
-    """Return the page, and the same as Markdown: an index, a page for each paper, and one on the runs."""
+    """Return the page, and the same as Markdown: an index, a page for each paper, and one on the runs.
+
+    Parameters
+    ----------
+    made_by : str
+        The version of the code.
+    """
     environment = _environment()
     names = shared_names(report)
     environment.filters["with_kind"] = lambda text: with_kind(text, names)

@@ -23,11 +23,25 @@ State = Literal["rerun", "in part", "not run", "changed"]
 class Reproduction:
     """A table or figure of a paper, or the reasons why it was not made.
 
-    The ``state`` is "rerun", "not run", "in part" (some datasets are not available or replaced by stand-ins, or
-    repetitions are missing) or "changed" (some rows have other settings than the paper's). ``files`` have their paths
-    within the folder, and ``numbers`` are what it shows. ``gaps`` are missing parts, with the reasons. ``changed`` has
-    the changed settings and missing repetitions, by study; it is empty if everything is as configured. ``agreement``
-    with the numbers that the paper prints is None if they are not comparable.
+    Attributes
+    ----------
+    state : {"rerun", "in part", "not run", "changed"}
+        In part: some datasets are not available or replaced by stand-ins, or repetitions are missing. Changed: some
+        rows have other settings than the paper's.
+    files : mapping of Path to bytes
+        By their paths within the folder: PDF, PNG, CSV, or CSV, Markdown, LaTeX.
+    numbers : DataFrame
+        The numbers that it shows.
+    gaps : tuple of str
+        Missing parts, with the reasons.
+    stand_ins : tuple of str
+        Datasets and their stand-ins.
+    command : str
+        The command that reruns it.
+    changed : str
+        Changed settings and missing repetitions, by study; empty if everything is as configured.
+    agreement : Agreement or None
+        With the numbers that the paper prints; None if they are not comparable.
     """
 
     item: Item
@@ -46,15 +60,39 @@ class Reproduction:
 class Report:
     """The content of a report.
 
-    ``papers`` are the ones of which something was run; ``items``, ``verdicts`` and ``register`` are theirs. Nothing was
-    run of the ``others``. The register has the open points, with the changes by their alternatives, or with an answer
-    in words. ``code_versions`` counts rows, and ``code_notes`` are on refused rows, damaged files, rows of several code
-    versions and times from several environments.
-
-    ``studies`` has name, title, datasets, reducers, repetitions, rows, failed rows, seconds, bytes (of the largest data
-    matrix) and command. ``plan`` is empty for a full run. ``custom`` are runs outside the papers, and ``beyond`` extend
-    a paper. ``made_on`` counts rows by study and environment. ``explored`` is from `kmdr.reporting.explore.explored`,
-    and ``seeds`` has the central statements under this and an earlier seed, see `kmdr.reporting.seeds`.
+    Attributes
+    ----------
+    papers : sequence of Paper
+        The papers of which something was run; ``items``, ``verdicts`` and ``register`` are theirs.
+    register : sequence of (OpenPoint, list of Change, str)
+        The open points, with the changes by their alternatives, or with an answer in words.
+    environments : mapping
+        By hash: the manifests of the environments that the rows name.
+    code_versions : mapping of str to int
+        Number of rows by code version.
+    code_notes : sequence of str
+        Sentences on refused rows, damaged files, rows of several code versions and times from several environments.
+    studies : sequence of mapping
+        Name, title, datasets, reducers, repetitions, rows, failed rows, seconds, bytes (of the largest
+        data matrix), command.
+    missing : mapping
+        Unavailable datasets and the reasons.
+    plan : mapping
+        What was planned: a budget, a thinned grid (``plan.json``); empty for a full run.
+    multiverses : mapping of str to MultiverseSection
+        By paper.
+    custom, beyond : sequence of StudyRuns
+        Runs outside the papers, and runs that extend a paper.
+    made_on : mapping of str to mapping of str to int
+        Number of rows by study and environment.
+    explored : mapping
+        Data of the interactive plots, from `kmdr.reporting.explore.explored`; may be empty.
+    others : sequence of Paper
+        The papers of which nothing was run.
+    atlas : AtlasSection or None
+        The page "Which method?", if an atlas was run.
+    seeds : DataFrame or None
+        Central statements under this and an earlier seed, see `kmdr.reporting.seeds`.
     """
 
     papers: Sequence[Paper]

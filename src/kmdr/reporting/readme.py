@@ -38,7 +38,13 @@ def stated(sentence: Sentence, report: str) -> str:
 
 
 def answer(folder: Path) -> str:
-    """Return the answer to the question of the README; ``ValueError`` if the report does not state a part of it."""
+    """Return the answer to the question of the README.
+
+    Raises
+    ------
+    ValueError
+        If the report does not state a part of it.
+    """
     report = report_text(folder)
     parts = [finding for paper in papers() for finding in paper.summary.findings if finding.answer]
     outcomes = pd.read_csv(folder / "verdicts.csv")["verdict"].value_counts()

@@ -14,9 +14,19 @@ from kmdr.harness.progress import Progress
 
 
 def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Progress, until: float) -> list[Path]:
-    """Compute facts, then make the report if there are limits, or else tables and figures of the studies that were run.
+    """Compute facts, then make the report if there are limits, or else tables and figures of some studies.
 
-    No fact is started after ``until``, in seconds since the epoch. The result are the written files, or the page.
+    Parameters
+    ----------
+    names : collection of str
+        The studies that were run.
+    until : float
+        Seconds since the epoch after which no fact is started.
+
+    Returns
+    -------
+    list of Path
+        The written files, or the page of the report.
     """
     from kmdr.claims.facts import fact_tasks
     from kmdr.harness.facts import run_facts
@@ -40,9 +50,19 @@ def check_modules() -> None:
 
 
 def run_papers(names: Sequence[str], out: Path, limits: Limits, seed: int | None = None) -> int:
-    """Run every study of some papers, by default of all, and make the report; return the exit status.
+    """Run every study of some papers, or of all, and make the report; return the exit status.
 
-    ``seed`` is the root of all random draws, if it is not that of the configuration.
+    Parameters
+    ----------
+    names : sequence of str
+        Names of papers; empty for all.
+    seed : int, optional
+        The root of all random draws, if not that of the configuration.
+
+    Raises
+    ------
+    UserError
+        If there is no such paper, or it has no studies.
     """
     known = [paper.name for paper in papers()]
     for name in names:

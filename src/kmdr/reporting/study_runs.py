@@ -26,10 +26,20 @@ from kmdr.results.typed_rows import to_text
 
 @dataclass(frozen=True)
 class StudyRuns:
-    """Figures and tables of one study; the files are by their paths within the folder.
+    """Figures and tables of one study.
 
-    ``table`` has one row per dataset, method and r, ``commands`` rerun it, each with its method and dataset, and
-    ``ranks`` are mean ranks over the datasets, if there are several.
+    Attributes
+    ----------
+    study, title : str
+        Its name and its title.
+    files : mapping of Path to bytes
+        Its figures and its tables, by their paths within the folder.
+    table : Table
+        One row per dataset, method and r.
+    commands : mapping of str to str
+        The commands that rerun it, each with its method and dataset.
+    ranks : Table or None
+        Mean rank of each method over the datasets, if there are several.
     """
 
     study: str
@@ -41,7 +51,17 @@ class StudyRuns:
 
 
 def study_runs(rows: pd.DataFrame, studies: Mapping[str, str], formats: Sequence[str] = FORMATS) -> list[StudyRuns]:
-    """Return figures and tables of some studies, given with their titles, in all settings that they were run with."""
+    """Return figures and tables of some studies, in all settings that they were run with.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        All rows of the folder, their text perhaps as categories.
+    studies : mapping of str to str
+        The titles of these studies.
+    formats : sequence of str
+        Of figures; see `kmdr.figures.canvas.figure_files`.
+    """
     if not studies:
         return []
     # F_best is the smallest F on the same data in the whole folder, of any study and settings.

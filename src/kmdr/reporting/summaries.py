@@ -49,9 +49,14 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class PaperSummary:
-    """The reproducibility report of one paper: its findings with their numbers, and its parts by title.
+    """The reproducibility report of one paper.
 
-    A part is paragraphs, or a table: the claims by outcome, deviations, and computing time.
+    Attributes
+    ----------
+    findings : list of Finding
+        With their numbers.
+    parts : mapping of str to list of str or Table
+        By title: paragraphs, the claims by outcome, deviations, and computing time.
     """
 
     findings: list[Finding]

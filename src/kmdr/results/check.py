@@ -133,7 +133,13 @@ def fact_faults(folder: Path) -> Iterator[Fault]:
 
 
 def faults(folder: Path) -> list[Fault]:
-    """Return the faults of a results folder; nothing is written."""
+    """Return the faults of a results folder; nothing is written.
+
+    Raises
+    ------
+    UserError
+        If it is not a results folder.
+    """
     require_results(folder)
     return list(_link_faults(folder)) or [
         *(

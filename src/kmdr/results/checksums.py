@@ -54,7 +54,13 @@ def has_checksum(content: bytes) -> bool:
 
 
 def verify_checksum(content: bytes, path: Path) -> int:
-    """Return the length of a file's content before the checksum in its last line; refuse a wrong checksum."""
+    """Return the length of the content of a file without the checksum in its last line, which is not copied.
+
+    Raises
+    ------
+    DamagedError
+        If the checksum is wrong.
+    """
     length = len(content) - len(_last_line(b""))
     if length < 0 or content[length:] != _last_line(memoryview(content)[:length]):
         raise DamagedError(f"{path} is damaged: its content does not match its checksum")
@@ -81,8 +87,10 @@ def with_json_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
 def without_json_checksum(text: str | bytes) -> dict[str, Any]:
     """Return the JSON object of a text without its checksum.
 
-    It is a ``ValueError`` if the text is not a JSON object, its checksum does not match, or the checksum's name is
-    damaged.
+    Raises
+    ------
+    ValueError
+        The text is not a JSON object, its checksum does not match, or the name of the checksum is damaged.
     """
     content = parse_json(text)
     if isinstance(content, dict):

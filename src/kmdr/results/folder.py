@@ -54,7 +54,13 @@ def _refused(root: Path, path: Path | str, reason: str) -> DamagedError:
 
 @contextmanager
 def _descend(root: Path, parts: list[str], *, make: bool = False) -> Iterator[int]:
-    """Open the folder at some components below a root and yield its descriptor; a link is an ``OSError``."""
+    """Open the folder at some components below a root and yield its descriptor.
+
+    Raises
+    ------
+    OSError
+        If a component is a link (``ELOOP`` or ``ENOTDIR``), another kind of file or does not exist.
+    """
     number = open_folder(root)
     try:
         for part in parts:
@@ -82,7 +88,13 @@ def _is_absent(error: OSError, root: Path, parts: list[str]) -> bool:
 
 
 def file_status(root: Path, path: Path | str) -> os.stat_result | None:
-    """Return the status of a file within a folder (of a link, not its target); None if it does not exist."""
+    """Return the status of a file within a folder (of a link, not its target); None if it does not exist.
+
+    Raises
+    ------
+    DamagedError
+        If a folder on the way is a link or another kind of file.
+    """
     *above, last = parts = _parts(root, path)
     try:
         with _descend(root, above) as number:
@@ -108,7 +120,13 @@ def is_packed(root: Path, path: Path | str) -> bool:
 
 
 def file_size(root: Path, path: Path | str, most: int = MOST_BYTES) -> int:
-    """Return the size of a file in bytes, decompressed; 0 if it does not exist."""
+    """Return the size of a file in bytes, decompressed; 0 if it does not exist.
+
+    Raises
+    ------
+    DamagedError
+        If it is compressed and damaged, or larger than ``most`` decompressed.
+    """
     if not is_packed(root, path):
         return status.st_size if (status := file_status(root, path)) else 0
     with open_file(root, path, most) as file:
@@ -126,8 +144,12 @@ def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[
     """Open a regular file within a folder; yield None if it does not exist.
 
     The path begins with ``root`` or is relative to it; ``most`` is the largest size in bytes. A file that is stored as
-    ``NAME.xz`` only is decompressed, up to the same size. It is a `DamagedError` if it or a folder on the way is a link
-    or another kind of file, or if it is too large or unreadable.
+    ``NAME.xz`` only is decompressed, up to the same size.
+
+    Raises
+    ------
+    DamagedError
+        If it or a folder on the way is a link or another kind of file, or if it is too large or unreadable.
     """
     *above, last = parts = _parts(root, path)
     try:
@@ -193,7 +215,12 @@ def require_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> bytes:
 def list_files(root: Path, path: Path | str = "", *, hidden: bool = False) -> Iterator[Path]:
     """Yield the sorted paths of all files within a folder, or a subfolder, except hidden ones by default.
 
-    Links are yielded but not followed; `read_file` refuses them. It is an error if there are more than eight levels.
+    Links are yielded but not followed; `read_file` refuses them.
+
+    Raises
+    ------
+    DamagedError
+        If a folder on the way is a link, or there are more than eight levels.
     """
     parts = _parts(root, path) if path else []
     if len(parts) > _MOST_DEPTH:
@@ -228,10 +255,15 @@ def files_at(root: Path, path: Path) -> list[Path]:
 
 
 def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) -> None:
-    """Write a file within a folder atomically, or leave it unchanged; folders on the way are created.
+    """Write a file within a folder atomically; folders on the way are created.
 
     ``mode`` is the mode of a new file, before the umask. If there is a ``NAME.xz``, it is removed afterwards; ``NAME``
     is read as long as there are both.
+
+    Raises
+    ------
+    StorageError
+        If a folder on the way is a link, or the system refuses the write. The file is then unchanged.
     """
     *above, last = _parts(root, path)
     with writing(_shown(root, path)):
@@ -251,7 +283,13 @@ def write_files(root: Path, files: Mapping[Path, bytes]) -> list[Path]:
 
 
 def remove_file(root: Path, path: Path | str) -> None:
-    """Remove a file within a folder, if it exists, also as ``NAME.xz``; of a link, the link itself."""
+    """Remove a file within a folder, if it exists, also as ``NAME.xz``; of a link, the link itself.
+
+    Raises
+    ------
+    StorageError
+        If a folder on the way is a link, or the system refuses.
+    """
     *above, last = parts = _parts(root, path)
     with writing(_shown(root, path)):
         try:

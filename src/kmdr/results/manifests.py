@@ -61,7 +61,13 @@ def read_configs(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[Path, st
 
 
 def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
-    """Return the configuration (``kind`` "configs") or environment ("environments") that a hash in a row stands for."""
+    """Return the configuration (``kind`` "configs") or environment ("environments") that a hash in a row stands for.
+
+    Raises
+    ------
+    DamagedError
+        If the key is not a hash, or its description is missing or has another hash.
+    """
     if not re.fullmatch("[0-9a-f]{12}", key):
         raise DamagedError(
             f"{key[:40]!r} in {kind} of {folder} is not a hash of 12 digits; the row that has it is damaged"
@@ -93,7 +99,13 @@ def log_line(entry: Mapping[str, Any]) -> str:
 
 
 def log_lines(folder: Path) -> list[str]:
-    """Return the lines of ``runs.jsonl``, one per run; raise `DamagedError` if one differs from its checksum."""
+    """Return the lines of ``runs.jsonl``, one per run.
+
+    Raises
+    ------
+    DamagedError
+        If a line differs from its checksum.
+    """
     path = folder / LOG
     try:
         lines = (read_file(folder, path) or b"").decode().splitlines()

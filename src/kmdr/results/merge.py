@@ -60,8 +60,14 @@ Rows = list[TextRow]
 class Source(NamedTuple):
     """A folder to merge.
 
-    ``configs`` and ``environments`` are by hash; a folder with only a table has none. ``notes`` has the contents of its
-    JSON files by name, and ``log`` the lines of ``runs.jsonl``.
+    Attributes
+    ----------
+    configs, environments : dict
+        By hash; a folder with only a table has none.
+    notes : dict
+        The contents of its JSON files by name.
+    log : list of str
+        Lines of ``runs.jsonl``.
     """
 
     folder: Path
@@ -73,7 +79,13 @@ class Source(NamedTuple):
 
 
 def read(folder: Path) -> Source:
-    """Read a results folder; raise `UserError` if it has no rows, or a file that they rest on is damaged."""
+    """Read a results folder.
+
+    Raises
+    ------
+    UserError
+        If it has no rows, or a file that they rest on is damaged.
+    """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to merge; name folders of results")
     rows = all_rows(folder)
@@ -120,7 +132,13 @@ def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_pla
 
 
 def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
-    """Return the rows of all folders as one table, and their counts; refuse different numbers of one trial."""
+    """Return the rows of all folders as one table, and their counts.
+
+    Raises
+    ------
+    UserError
+        If a trial has different numbers in two folders, or they have too many rows together.
+    """
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
     known: dict[str, tuple[TextRow, Path]] = {}
     shared, timed_apart = set(), set()
@@ -157,7 +175,13 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
 
 
 def refuse_contradictions(folder: Path, others: Sequence[Path]) -> int:
-    """Return the number of trials that a folder shares with others, which are only read; refuse contradictions."""
+    """Return the number of trials that a folder shares with others, which are only read.
+
+    Raises
+    ------
+    UserError
+        If a shared trial has other numbers, so that `merge` would refuse the folders.
+    """
     new = read(folder)
     trials, shared = {*map(trial_of, new.rows)}, 0
     for other in others:
@@ -268,7 +292,10 @@ def _notes(sources: Sequence[Source], unions: Unions) -> dict[str, dict[str, Any
 def merge(folders: Sequence[Path], target: Path) -> Tally:
     """Merge results folders, which are only read, into a target, which may have rows and is created if needed.
 
-    If a folder has no rows or is damaged, or a trial has different numbers in two folders, nothing is written.
+    Raises
+    ------
+    UserError
+        If a folder has no rows or is damaged, or a trial has different numbers in two folders. Nothing is written then.
     """
     others = [read(folder) for folder in folders if folder.resolve() != target.resolve()]
     tally(others, target)  # before a new target is created

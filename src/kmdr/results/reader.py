@@ -51,7 +51,13 @@ MOST_TASK = 1 << 23
 
 
 def check_places(folder: Path) -> None:
-    """Refuse a folder that is none, or whose subfolders, which a report reads and writes, are links or files."""
+    """Refuse a folder whose subfolders, which a report reads and writes, are links or files.
+
+    Raises
+    ------
+    UserError
+        Also if the folder itself is not one.
+    """
     try:
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder} is not a folder; name the folder of results that holds rows.csv")
@@ -159,9 +165,15 @@ def read_rows(path: Path, check: RowCheck | None = None, private: set[str] | Non
 
     A compressed table has no ``objective_ratio``; it is computed from these rows.
 
-    ``check`` counts the refused rows, which are omitted; without it, a refused row is an error, as it is if all are
-    refused. Texts that state private paths, as older versions wrote them, are added to ``private`` and shortened in the
-    rows.
+    ``check`` counts the refused rows, which are omitted; without it, a refused row is an error. Texts that state
+    private paths, as older versions wrote them, are added to ``private`` and shortened in the rows.
+
+    Raises
+    ------
+    DamagedError
+        If it is not a table, or all of its rows are refused.
+    UserError
+        If it has a column that this version does not know.
     """
     rows = list(table_rows(path, check, private))
     if check and check.refused and not rows:
@@ -174,8 +186,13 @@ def read_rows(path: Path, check: RowCheck | None = None, private: set[str] | Non
 def read_task(folder: Path, path: Path) -> list[TextRow]:
     """Return the rows of a task file.
 
-    It is a `DamagedError` if it is truncated, differs from its checksum, lacks a checksum that its version wrote, has a
-    refused row, or has rows of another task than its path names.
+    Raises
+    ------
+    DamagedError
+        If it is truncated, differs from its checksum, lacks a checksum that its version wrote, has a refused row, or
+        has rows of another task than its path names.
+    UserError
+        If it has a column that this version does not know.
     """
     return parse_task(require_file(folder, path, MOST_TASK), folder, path, RowCheck(folder))
 
@@ -260,6 +277,11 @@ def public_content(folder: Path, path: Path) -> bytes:
     """Return the content of a table or task file without the private paths that an older version wrote into it.
 
     Refused rows of a table are reported on stderr and omitted.
+
+    Raises
+    ------
+    UserError
+        As `read_rows` and `read_task` do.
     """
     check, private = RowCheck(folder), set[str]()
     content = require_file(folder, path, most_bytes())
@@ -300,10 +322,15 @@ def _whole_numbers(texts: "pd.Series[Any]") -> NDArray[Any]:
 
 
 def read_frame(folder: Path, table: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return the valid rows of a table as a typed frame, and sentences on the refused ones; having none is an error.
+    """Return the valid rows of a table as a typed frame, and sentences on the refused ones.
 
     Text columns are categories (see `kmdr.results.typed_rows`); text is never converted (a reducer may be called
     ``nan``). Missing numbers are NaN. ``objective_ratio`` is computed from these rows.
+
+    Raises
+    ------
+    UserError
+        If there are none, or the file is not a table of rows.
     """
     texts = {name: TextColumn() for name in COLUMNS if name not in NUMBERS}
     numbers: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS if name in NUMBERS}
@@ -366,7 +393,13 @@ def _with_settings(rows: pd.DataFrame, check: RowCheck) -> pd.DataFrame:
 
 
 def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
-    """Return a fact from the subfolder ``facts``, its texts as `display_text`; None if it was not computed."""
+    """Return a fact from the subfolder ``facts``, its texts as `display_text`; None if it was not computed.
+
+    Raises
+    ------
+    DamagedError
+        If it differs from its checksum or is not a table.
+    """
     path = facts / f"{name}.csv"
     with open_table(facts.parent, f"{facts.name}/{path.name}") as file:
         blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS)) if file else []

@@ -134,7 +134,12 @@ class RowCheck:
     """The check of a folder's rows, a block at a time; it counts the refused ones.
 
     The configuration that a row's columns state must have the hash ``config_hash``. Rows that were written before there
-    were columns of settings need the configuration itself, which is read from the folder then.
+    were columns of settings need the configuration itself.
+
+    Parameters
+    ----------
+    folder : Path
+        Its configurations are read when they are needed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -145,7 +150,13 @@ class RowCheck:
         self._refused: Counter[str] = Counter()
 
     def faults(self, columns: Mapping[str, Sequence[str]]) -> tuple[dict[int, Fault], dict[str, NDArray[np.float64]]]:
-        """Return the faults of refused rows by row number, and the columns of floats as numbers, given all as text."""
+        """Return the faults of refused rows by row number, and the columns of floats as numbers.
+
+        Parameters
+        ----------
+        columns : mapping of str to sequence of str
+            All of `COLUMNS`, as text.
+        """
         faults: dict[int, Fault] = {}
 
         def refuse(keys: Sequence[Any], why: Callable[[Any], Fault | None]) -> None:

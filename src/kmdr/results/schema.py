@@ -25,9 +25,20 @@ TIME_COLUMNS = tuple(name for name in COLUMNS if name.endswith("_seconds"))
 
 
 class Values(NamedTuple):
-    """The values that a column may have: in words, the pattern of the whole text, and the range and unit of numbers.
+    """The values that a column may have.
 
-    A pattern that matches the empty text says that a value may be missing. ``meaning`` is for the data dictionary.
+    Attributes
+    ----------
+    words : str
+        A description of a value, for messages.
+    pattern : Pattern
+        It matches the whole text; if it matches the empty text, a value may be missing.
+    low, high : float
+        The range of numbers.
+    meaning : str
+        What a value states about the trial, for the data dictionary.
+    unit : str
+        The unit of numbers that have one.
     """
 
     words: str

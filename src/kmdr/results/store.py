@@ -48,7 +48,18 @@ _MAX_REPORTED = 10  # damaged files that are reported one by one
 
 
 class Store:
-    """A results folder that a run writes into; it is created if it does not exist."""
+    """A results folder that a run writes into.
+
+    Parameters
+    ----------
+    folder : Path
+        Created if it does not exist.
+
+    Raises
+    ------
+    UserError
+        If it cannot be created or written to.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,7 +91,13 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder during a run, so that a cleanup does not remove it; refuse one that was removed meanwhile."""
+        """Hold the folder during a run, so that a cleanup does not remove it.
+
+        Raises
+        ------
+        UserError
+            If it was removed since it was opened.
+        """
         with self._locked(_USE, fcntl.LOCK_SH):
             lock = file_status(self.folder, ".lock")
             if lock is None or lock.st_ino != os.fstat(self._lock).st_ino:

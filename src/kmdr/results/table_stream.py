@@ -28,7 +28,13 @@ _REMEDY = "get it again or run the study again"
 
 
 def most_bytes() -> int:
-    """Return the largest size in bytes of a decompressed table, which the environment variable `VARIABLE` may state."""
+    """Return the largest size in bytes of a decompressed table.
+
+    Raises
+    ------
+    UserError
+        If the environment variable `VARIABLE` is not a number of bytes.
+    """
     text = os.environ.get(VARIABLE, "")
     match = re.fullmatch(r"(\d{1,6})([KMG]?)B?", text, re.IGNORECASE)
     if text and not match:
@@ -110,8 +116,10 @@ def _bounded(file: BinaryIO | Unpacked, path: Path, is_packed: bool) -> io.Buffe
 def open_table(folder: Path, name: str) -> Iterator[io.BufferedReader | None]:
     """Open a table within a folder, decompressed if it is stored as ``.xz``; yield None if it does not exist.
 
-    A file that is not regular, is damaged, too large or has too long a line is a `DamagedError`, at once or while it is
-    read.
+    Raises
+    ------
+    DamagedError
+        At once or while it is read: if it is not a regular file, is damaged, too large or has too long a line.
     """
     while True:
         note = read_note(folder, name)

@@ -21,7 +21,13 @@ def _split(line: str) -> tuple[str, ...]:
 
 
 class TextRow(Mapping[str, str]):
-    """A row of a table, a mapping of column to text, made from the texts of all `COLUMNS` without the character 0."""
+    """A row of a table, a mapping of column to text.
+
+    Parameters
+    ----------
+    values : iterable of str
+        One for each of `COLUMNS`, without the character 0.
+    """
 
     __slots__ = ("_line",)
 
@@ -71,7 +77,13 @@ def csv_blocks(rows: Iterable[Mapping[str, object]]) -> Iterator[bytes]:
 
 
 def csv_content(rows: Iterable[Mapping[str, object]], path: Path) -> bytes:
-    """Return rows as the bytes of a CSV table; refuse one that is larger than the largest table that is read."""
+    """Return rows as the bytes of a CSV table.
+
+    Raises
+    ------
+    TooLargeError
+        If it is larger than the largest table that is read.
+    """
     content, most = io.BytesIO(), most_bytes()
     for block in csv_blocks(rows):
         content.write(block)

@@ -29,7 +29,13 @@ def _depth(value: Any) -> int:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of JSON text; `ValueError` for infinite numbers, lone surrogates or more than 16 levels."""
+    """Return the value of JSON text with finite numbers, texts that can be encoded and at most 16 levels.
+
+    Raises
+    ------
+    ValueError
+        For any other text.
+    """
     try:
         value = json.loads(text, parse_constant=_finite, parse_float=_finite)
         canonical(value).encode()  # fails for lone surrogates

@@ -84,7 +84,10 @@ _SIZES = ("n", "d", "k")
 def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
     """Return why the code or the dataset of a row is not available here; empty if it is, and is the same.
 
-    Rows of kmdr's methods whose code has changed are refused.
+    Raises
+    ------
+    UserError
+        If kmdr's own code computed it and has changed.
     """
     config, (name, options) = config_of(row), data_of(row["dataset"], row["options"])
     reducer, engine = row["reducer"], row["engine"]
@@ -146,7 +149,13 @@ def _labels(folder: Path, name: str, wanted: int) -> NDArray[np.unsignedinteger]
 def check_labels(
     folder: Path, drawn: Sequence[tuple[TextRow, str]], folders: Mapping[str, Path | Lost], given: Limit = UNLIMITED
 ) -> int:
-    """Return how many rows have the scores of their labels, and refuse other scores; rows without data do not count."""
+    """Return how many rows have the scores of their labels; those whose data are not available do not count.
+
+    Raises
+    ------
+    UserError
+        If a row has other scores, or scoring exceeds the limits of `kmdr.harness.verify.data_limit`.
+    """
     with limited(_scores, data_limit(given), lambda call: f"the scoring of {call[1]}") as score:
         return sum(
             _check_labels(folder, row, name, score(folder, name, row, prepared))
@@ -189,9 +198,14 @@ def _trial_name(row: Mapping[str, str]) -> str:
 
 
 def status_of(comparisons: Sequence[Comparison], reasons: Sequence[str]) -> tuple[str, str]:
-    """Return the status of a submission whose rerun rows agree, and the reason if it is not *verified*.
+    """Return the status of a submission, and the reason if it is not *verified*.
 
-    ``reasons`` say why rows of some methods are not rerun.
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+        The rows that were drawn and rerun; none is different.
+    reasons : sequence of str
+        Why rows of some methods are not rerun.
     """
     counts = Counter(comparison.outcome for comparison in comparisons)
     skipped = [comparison.detail for comparison in comparisons if comparison.outcome in ("skipped", "not verified")]
@@ -224,10 +238,25 @@ def accept(
 ) -> tuple[Card, list[Comparison]]:
     """Check a submission; return its card with the outcome, which is not yet written, and the rows that were rerun.
 
-    The folder is only read, and nothing that it names is imported unless ``trust`` names it, as for ``kmdr verify``.
-    ``reference`` is a folder of results whose rows must not be contradicted; it may be missing. ``size`` and ``seed``
-    describe the sample of rows, and ``given`` is the limit of each, in the place of the defaults of
-    `kmdr.harness.verify.limit_of`. With ``again``, a card that has an outcome is checked again.
+    Parameters
+    ----------
+    folder : Path
+        Only read, and nothing that it names is imported unless ``trust`` names it.
+    reference : Path
+        Folder of results whose rows must not be contradicted; it may be missing.
+    size, seed : int
+        Of the sample of rows.
+    trust : collection of str
+        As for ``kmdr verify``.
+    given : Limit
+        Of each row, in the place of the defaults of `kmdr.harness.verify.limit_of`.
+    again : bool
+        Whether a card that has an outcome is checked again.
+
+    Raises
+    ------
+    UserError
+        If it is refused.
     """
     trusted = frozenset(map(check_trust, trust))
     if folder.is_symlink() or not folder.is_dir():

@@ -21,7 +21,14 @@ STATUSES = ("verified", "consistent", UNCHECKED)
 class Submission(NamedTuple):
     """An accepted submission. Its texts are a stranger's: one printable line each, to be escaped where they are shown.
 
-    ``status`` is one of `STATUSES`, and ``reason`` says why it is not *verified*.
+    Attributes
+    ----------
+    folder : Path
+        A folder of results, with the table of its rows.
+    status : str
+        One of `STATUSES`.
+    reason : str
+        Why it is not *verified*.
     """
 
     folder: Path
@@ -35,7 +42,13 @@ class Submission(NamedTuple):
 
 
 def submission(folder: Path) -> Submission | None:
-    """Return an accepted submission; None if it was not accepted, or if the card or the rows changed since."""
+    """Return an accepted submission; None if it was not accepted, or if the card or the rows changed since.
+
+    Raises
+    ------
+    UserError
+        If there is no valid card.
+    """
     card = stated_card(folder)
     check = card.get(VERIFICATION)
     if not isinstance(check, dict) or check.get("status") not in STATUSES or check.get("card") != identity(card):

@@ -82,8 +82,11 @@ def submit(
 ) -> Path:
     """Pack a folder of results, which is only read, as a submission ``out/name``, which appears complete or not at all.
 
-    Refused are a folder that has a fault, no finished trial, rows of several versions of a method's code, or files that
-    are too large together; texts that are not valid; and a target that exists.
+    Raises
+    ------
+    UserError
+        If the folder has a fault, no finished trial, rows of several versions of a method's code, or files that are too
+        large together; if a text is not valid; or if the target exists.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to submit; name a folder of results")

@@ -37,9 +37,13 @@ class UnverifiedError(UserError):
 def read_members(path: Path, wanted: Callable[[str], bool], max_bytes: int) -> dict[str, bytes]:
     """Return the content of the wanted members of a zip archive, such as a wheel, or a tar archive, by name.
 
-    `wanted` says whether to read the member with a given name; `max_bytes` bounds the total size of these members. It
-    is an `UnverifiedError` if the file is damaged, a member's name is absolute, contains ``..`` or occurs twice, or a
-    wanted member is encrypted or not a regular file.
+    `wanted` says whether to read the member with a given name; `max_bytes` bounds the total size of these members.
+
+    Raises
+    ------
+    UnverifiedError
+        The file is not an archive or is damaged; a member's name is absolute, contains ``..`` or occurs twice; a wanted
+        member is encrypted or not a regular file; the wanted members are too large.
     """
     read = _read_zip if zipfile.is_zipfile(path) else _read_tar
     try:
@@ -52,7 +56,14 @@ def open_decompressed(path: Path, max_bytes: int) -> io.BufferedReader:
     """Open a file as a stream of its content, which is unpacked if it is a bzip2, gzip or xz file.
 
     The first bytes decide, not the name. The stream only goes forward and unpacks no more than is read, at most
-    `max_bytes`; damaged content is an `UnverifiedError` during reading. The caller closes it.
+    `max_bytes`. The caller closes it.
+
+    Raises
+    ------
+    UnverifiedError
+        During reading: the content is larger than `max_bytes`, damaged or truncated.
+    OSError
+        The file cannot be opened.
     """
     with path.open("rb") as file:
         first = file.read(max(map(len, _OPENERS)))

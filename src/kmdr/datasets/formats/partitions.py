@@ -27,6 +27,11 @@ def label_columns(path: Path, n: int) -> dict[str, NDArray[Any]]:
     The file is ``.npy``, Parquet, or text, which may be compressed. Lines of text are split at commas, semicolons, tabs
     or bars, and at spaces if all cells below the first line are whole numbers. Text with one line more than the n
     points has a header. Columns of arrays and Parquet may have any length.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read, or text does not have n lines of equally many cells.
     """
     refuse_irregular(path)
     with reading(path, "label"):

@@ -91,8 +91,12 @@ class Jobs:
     def replace_ended(self, workers: Collection[str]) -> list[str]:
         """Submit jobs again that were refused or that ended, and return what to report.
 
-        Connected workers are named like their jobs, with a suffix if a job has several. It is an error if there are no
-        workers and several jobs in succession were refused or ended before they connected.
+        Connected workers are named like their jobs, with a suffix if a job has several.
+
+        Raises
+        ------
+        UserError
+            When there are no workers, and several jobs in succession were refused or ended before they connected.
         """
         current: dict[str, Any] = dict(self.cluster.workers)
         names = {worker if worker in current else worker.rpartition("-")[0] for worker in workers}

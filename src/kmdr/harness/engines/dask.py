@@ -88,7 +88,13 @@ class Cluster:
             return max(1, min(self._look().total(), self._most or sys.maxsize))
 
     def _look(self) -> Counter[str]:
-        """Return the recent number of usable workers per machine; an error if there are workers but none is usable."""
+        """Return the recent number of usable workers per machine.
+
+        Raises
+        ------
+        UserError
+            When there are workers and none of them is usable, or a batch system runs no jobs.
+        """
         if time.monotonic() - self._seen > _FRESH_SECONDS:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]
             if self._jobs:

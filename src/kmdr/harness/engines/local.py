@@ -277,12 +277,24 @@ class Workers:
         """Do calls and yield each with its answer, as they finish.
 
         A worker that dies is replaced and its call is tried again, two times; after that the answer is `Lost`. So it is
-        at once if a trial of the call exceeds its limit. When the time of all is over, the answer is `Late`. An error
-        of the function is raised here, with the worker's traceback as a note.
+        at once if a trial of the call exceeds its limit. When the time of all is over, the answer is `Late`.
 
-        ``calls`` are taken one by one, each when a worker is free for it, and at most ``size`` are done at once; the
-        calls of earlier runs have ended. While the caller handles an answer, other workers continue; with size 1
-        nothing runs then, so that nothing disturbs what is timed. ``name`` returns the name of a call for messages.
+        Parameters
+        ----------
+        calls : iterable of tuple
+            Taken one by one, each when a worker is free for it.
+        size : int
+            Largest number of calls at once; the calls of earlier runs have ended. While the caller handles an answer,
+            other workers continue. With size 1 nothing runs then, so that nothing disturbs what is timed.
+        name : callable
+            Returns the name of a call for messages.
+
+        Raises
+        ------
+        UserError
+            When several workers in a row die before they are ready for a call.
+        Exception
+            What the function raised, with the worker's traceback as a note.
         """
         source = iter(calls)
         interval = _LIMIT_SECONDS if self._limit.limits_trials else _WATCH_SECONDS

@@ -32,10 +32,27 @@ _SET_BY_KMDR = (
 
 @dataclass(frozen=True)
 class Runner:
-    """How tasks are run: the settings under ``runner``, whose comments in ``conf/runner`` say what they mean.
+    """How tasks are run.
 
-    ``n_jobs`` is −1 for all workers of a cluster; of a batch system, it is the largest number of jobs at once.
-    ``folder`` is for credentials and logs of its jobs, on a file system that their nodes share.
+    Attributes
+    ----------
+    backend : {"loky", "sequential", "dask", "ray"}
+    n_jobs : int
+        Workers of the parallel stage; −1 for all of a cluster; of a batch system, the largest number of jobs at once.
+    threads : int
+        BLAS and OpenMP threads of each worker.
+    address : str or None
+        Scheduler of Dask or head of Ray; None starts one here.
+    scheduler_file : str or None
+        File that a scheduler of Dask wrote, instead of its address.
+    cluster : str or None
+        Batch system whose jobs are the workers of Dask, one of `SYSTEMS`.
+    options : mapping
+        Options of the jobs, as the batch system's class of dask-jobqueue takes them.
+    folder : str or None
+        For credentials and logs of the jobs, on a file system that their nodes share.
+    limit : Limit
+        Of each trial.
     """
 
     backend: str
@@ -82,7 +99,13 @@ class Runner:
 
     @cached_property
     def size(self) -> int:
-        """Workers of the parallel stage; a cluster is asked for its number."""
+        """Workers of the parallel stage; a cluster is asked for its number.
+
+        Raises
+        ------
+        UserError
+            When the cluster does not answer.
+        """
         if self.n_jobs != -1 and self.cluster is None:
             return self.n_jobs
         with self.connection() as cluster:  # of a batch system, to find mistakes before anything is timed
