@@ -57,7 +57,13 @@ def lacking(A: Matrix, references: Dense, labels: Dense, scores: dict[str, float
 def score_against(
     A: Matrix, labels: Dense, references: Dense, matching: str = "best", total: float | None = None
 ) -> dict[str, float]:
-    """Return what `score` does, against several reference labelings, one per row; a negative number is noise."""
+    """Return what `score` does, against several reference labelings.
+
+    Parameters
+    ----------
+    references : (m, n) int array
+        One labeling per row; a negative number is noise.
+    """
     truth = references[0] if (references[0] >= 0).all() else None
     scores = score(A, labels, truth, matching, total)
     return scores | agreements(references, labels, matching) | lacking(A, references, labels, scores)

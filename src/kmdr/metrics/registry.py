@@ -17,10 +17,17 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Metric:
-    """A measure of a partition: its name in rows, its label in figures and tables, and its range, perhaps infinite.
+    """A measure of a partition.
 
-    The function maps A (n×d, perhaps scaled by a power of two), the labels of the partition and the true ones (n each,
-    or None) to a number, or None if it is not defined.
+    Attributes
+    ----------
+    name, label : str
+        As in rows, and as in figures and tables.
+    low, high : float
+        Its range; either may be infinite.
+    function : callable
+        From A (n×d, perhaps scaled by a power of two), the labels of the partition and the true ones (n each, or None)
+        to a number, or None if it is not defined.
     """
 
     name: str
@@ -126,8 +133,22 @@ def score(
 ) -> dict[str, float]:
     """Return every metric that is defined for a partition, each within its range.
 
-    ``matching`` is that of `agreement`, ``total`` and ``residual`` are as for `objective`, and without ``custom`` the
-    metrics of plugins are not computed. It is an ``ArithmeticError`` if one is outside its range by more than rounding.
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+    labels : (n,) int array
+    truth : (n,) int array or None
+    matching : str
+        The matching of clusters to classes for ``accuracy``, see `agreement`.
+    total, residual
+        As for `objective`.
+    custom : bool
+        Whether the metrics of plugins are computed, too.
+
+    Raises
+    ------
+    ArithmeticError
+        If a metric is outside its range by more than rounding.
     """
     scores: dict[str, float] = {"objective": objective(A, labels, total, residual)}
     if truth is not None:

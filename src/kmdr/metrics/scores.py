@@ -106,7 +106,17 @@ def _clusters(labels: Dense, n: int) -> tuple[Dense, int]:
 def residual(A: Matrix, labels: Dense) -> float:
     """Return ‖A − XXᵀA‖²_F, the sum of squared distances of the rows to the means of their clusters.
 
-    CSR is never densified. The sum is infinite or 0 if it is beyond float64; `objective` is not.
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+        CSR is never densified.
+    labels : (n,) int array
+        Cluster of each row, from 0.
+
+    Returns
+    -------
+    float
+        Infinite or 0 if it is beyond float64; `objective` is not.
     """
     A, e, total = normalised(canonical_csr(A))
     R = _bounded_residual(A, *_clusters(labels, A.shape[0]), total)
@@ -114,9 +124,18 @@ def residual(A: Matrix, labels: Dense) -> float:
 
 
 def residuals(A: Dense, partitions: Sequence[Dense], total: float) -> list[Residual]:
-    """Return the residuals of several partitions, as `objective` takes them, from one read of a normalised A.
+    """Return the residuals of several partitions, as `objective` takes them, from one read of A.
 
-    They are the numbers that `objective` computes from each partition alone. ``total`` is ‖A‖²_F.
+    They are the numbers that `objective` computes from each partition alone.
+
+    Parameters
+    ----------
+    A : (n, d) array
+        As `normalised` returns it.
+    partitions : sequence of (n,) int arrays
+        Cluster of each row, from 0.
+    total : float
+        ‖A‖²_F.
     """
     clusters = [_clusters(labels, A.shape[0]) for labels in partitions]
     together, most = np.array([labels for labels, _ in clusters]), max(k for _, k in clusters)

@@ -37,7 +37,8 @@ from kmdr.multiverse.section import MultiverseSection, Piece
 from kmdr.reporting.causes import RULE, failures
 from kmdr.reporting.exhibits import Exhibit, Grid, Picture, exhibit, pictures, table_grid
 from kmdr.reporting.explore import data_text, packed
-from kmdr.reporting.forest import changes_at, forests, segments, ticks
+from kmdr.reporting.forest import forests
+from kmdr.reporting.margins import changes_at, segments, ticks
 from kmdr.reporting.model import Report
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
 from kmdr.reporting.search import entries, shared_names, with_kind

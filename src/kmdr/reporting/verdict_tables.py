@@ -12,7 +12,7 @@ from kmdr.analysis.statistics import Component
 from kmdr.claims.verdicts import GROUPS, Verdict, evidence
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting import seeds
-from kmdr.reporting.forest import changes_at
+from kmdr.reporting.margins import changes_at
 from kmdr.reporting.model import Report
 from kmdr.reporting.summaries import describe_other_times
 
