@@ -22,6 +22,7 @@ from kmdr.datasets.sources.loaders import all_loaders
 from kmdr.harness import rescore
 from kmdr.harness.jobs import compose
 from kmdr.harness.verify import verify
+from kmdr.reporting.reproduce import check_modules
 from kmdr.results.check import faults
 from kmdr.results.table import rows_of
 
@@ -374,6 +375,31 @@ def test_a_module_that_raises_is_named(guest):
     (guest / "engines/broken.py").write_text("1 / 0\n")
     with pytest.raises(UserError, match=r"broken\.py cannot be imported \(ZeroDivisionError"):
         engines.names()
+
+
+@pytest.mark.parametrize("helper", [False, True])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1 / 0",
+        "import numpy.nothing",
+        "import json; json.loads('{')",
+        "from kmdr.base.errors import UserError; raise UserError('why')",
+        "from kmdr.metrics import metric; metric('no name!', 'x', 0, 1, 'higher')(print)",
+    ],
+)
+@pytest.mark.parametrize("kind", ["reducers", "engines", "metrics", "datasets", "papers/own25"])
+def test_the_message_on_a_module_that_raises_has_its_file_and_line(kind, line, helper, guest, capsys):
+    look = {"reducers": reducers.names, "engines": engines.names, "metrics": metrics.metrics, "datasets": all_loaders}
+    folder = guest / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    if kind == "papers/own25":
+        (folder / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
+    (folder / "broken.py" if helper else folder / "claims.py").write_text(f"\n\n{line}\n")
+    if helper:
+        (folder / "claims.py").write_text("from .broken import x\n")
+    assert exit_status(look.get(kind, check_modules)) == 2
+    assert f"{folder.resolve()}/{'broken' if helper else 'claims'}.py:3)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from kmdr.base.errors import UserError, raised_by, shown
+from kmdr.base.errors import UserError, imported_at, raised_by, shown
 from kmdr.base.paths import check_library_caches, place_library_caches
 from kmdr.base.signals import INTERRUPTED, interruptible
 from kmdr.base.text import Output, escaped_output, silence, single_line, tell
@@ -162,7 +162,9 @@ def _exit_status(command: Callable[[], int | None]) -> int:
         if Output.error:
             raise OSError(Output.error)
     except UserError as error:
-        tell(single_line(f"kmdr: {error}"))
+        place = imported_at(error)
+        suffix = f" (raised at {place})" if place and place not in str(error) else ""
+        tell(single_line(f"kmdr: {error}{suffix}"))
         return _MISTAKE
     except KeyboardInterrupt:  # raised by something other than a signal
         tell(INTERRUPTED)
