@@ -22,6 +22,7 @@ from kmdr.datasets.sources.loaders import all_loaders
 from kmdr.harness import rescore
 from kmdr.harness.jobs import compose
 from kmdr.harness.verify import verify
+from kmdr.metrics.scores import matchings
 from kmdr.reporting.reproduce import check_modules
 from kmdr.results.check import faults
 from kmdr.results.table import rows_of
@@ -400,6 +401,28 @@ def test_the_message_on_a_module_that_raises_has_its_file_and_line(kind, line, h
         (folder / "claims.py").write_text("from .broken import x\n")
     assert exit_status(look.get(kind, check_modules)) == 2
     assert f"{folder.resolve()}/{'broken' if helper else 'claims'}.py:3)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("1 / 0", r"matchings\.py cannot be imported \(ZeroDivisionError"),
+        ("MATCHING = {}", r"MATCHINGS of .*matchings\.py is None; give functions"),
+        ("MATCHINGS = 5", r"MATCHINGS of .*matchings\.py is 5; give functions"),
+        ("MATCHINGS = {'own25': 5}", r"MATCHINGS of .*matchings\.py is .*; give functions"),
+        ("MATCHINGS = {5: len}", r"matchings\.py has a matching named 5, which is not a text or is taken"),
+        ("MATCHINGS = {'best': len}", r"matchings\.py has a matching named 'best', .* is taken"),
+        ("MATCHINGS = {'lf20_rows': len}", r"matchings\.py has a matching named 'lf20_rows', .* is taken"),
+    ],
+)
+def test_matchings_of_a_paper_that_are_none_are_refused_with_their_file(content, words, guest, tmp_path):
+    folder = guest / "papers" / "own25"
+    folder.mkdir(parents=True)
+    (folder / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
+    taken = next(name for name in matchings() if name not in ("best", "identity"))
+    (folder / "matchings.py").write_text(content.replace("lf20_rows", taken))
+    with pytest.raises(UserError, match=words.replace("lf20_rows", taken)):
+        run(tmp_path / "o")
 
 
 @pytest.mark.parametrize(
