@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 
 import pytest
 import yaml
@@ -12,9 +13,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from kmdr.atlas import design as atlas
 from kmdr.base.errors import UserError
+from kmdr.cli import help as usage
+from kmdr.cli.arguments import LISTED
+from kmdr.cli.listing import show
 from kmdr.config.compose import compose_configs, study_configs
 from kmdr.config.studies import GROUPS, MULTIVERSE_PREFIX, RESERVED, config_files, load_config, studies
-from kmdr.harness.jobs import compose, run_jobs
+from kmdr.config.suggestions import setting_names
+from kmdr.harness.experiment import experiments
+from kmdr.harness.jobs import compose, compose_studies, run_jobs
 from kmdr.multiverse import choices
 
 texts = st.text(st.characters(exclude_categories=["C"]))
@@ -82,6 +88,7 @@ def test_a_file_without_settings_has_none(tmp_path):
     assert load_config(tmp_path / "empty.yaml") == {}
 
 
+VALID = {*setting_names(), "defaults"} - {"grid", "hydra"}
 STUDY = {"datasets": ["digits"], "reducers": ["none"]}
 
 
@@ -198,3 +205,72 @@ def test_no_study_has_the_name_of_rows_of_another_kind(tmp_path, monkeypatch, na
 def test_reserved_names_are_those_of_the_rows_without_a_study_file():
     assert set(RESERVED) == {"custom", atlas.STUDY, atlas.TIMES}
     assert choices.STUDY == MULTIVERSE_PREFIX
+
+
+@given(st.dictionaries(texts.filter(lambda text: text not in VALID), scalars, min_size=1))
+@example({"repeatss": 2})
+@example({"grid": "bzmd15"})
+def test_an_unknown_setting_of_a_study_is_refused_with_its_file_by_all_readers(tmp_path_factory, settings):
+    folder = tmp_path_factory.mktemp("plugin")
+    written_study(folder, STUDY, **settings)
+    with pytest.MonkeyPatch.context() as patch:
+        plugin(patch, folder)
+        for read in (studies, lambda: study_configs("mine"), lambda: compose_configs("study=mine")):
+            with pytest.raises(UserError, match=r"mine\.yaml: no setting is named .*valid: .*repeats"):
+                read()
+
+
+# Mistakes that the tree of a study does not show, but its composition does.
+MISTAKES = [
+    {"study": {**STUDY, "datasets": ["digitz"]}},
+    {"study": {**STUDY, "reducers": ["svds"]}},
+    {"study": {**STUDY, "reducers": [{"svd": {"rnak": 2}}]}},
+    {"kmeans": {"n_inits": 3}},
+    {"repeats": "many"},
+    {"r_grid": ["a"]},
+    {"defaults": ["override /grid: nothing"]},
+]
+
+
+@pytest.mark.parametrize("settings", MISTAKES)
+def test_a_mistake_in_one_of_many_studies_is_named_with_its_file(tmp_path, monkeypatch, settings):
+    written_study(tmp_path, **{"study": STUDY, **settings})
+    plugin(monkeypatch, tmp_path)
+    for read in (lambda: compose_studies("results"), lambda: experiments("mine")):
+        with pytest.raises(UserError, match=rf"^{tmp_path}.*/mine\.yaml"):
+            read()
+
+
+@pytest.mark.parametrize(
+    "invalid",
+    [["study: 5\n"], ["study: [\n", "repeats: 1\n"], ["repeatss: 1\n"], ["study: {datasets: [a], reducers: [b]}\n"]],
+)
+def test_a_list_of_studies_shows_the_valid_ones_and_names_each_invalid_file(tmp_path, monkeypatch, capsys, invalid):
+    written_study(tmp_path, STUDY)
+    for i, text in enumerate(invalid):
+        written_study(tmp_path, STUDY, f"invalid{i}").write_text(text)
+    plugin(monkeypatch, tmp_path)
+    assert show(["studies", "metrics"]) == 2
+    said = capsys.readouterr()
+    listed = re.findall(r"^  (\w+)\b", said.out, re.MULTILINE)
+    assert {*config_files("study")} - {f"invalid{i}" for i in range(len(invalid))} <= {*listed}
+    assert "ari" in listed
+    assert [line.partition(".yaml")[0][-8:] for line in said.err.splitlines()] == [
+        f"invalid{i}" for i in range(len(invalid))
+    ]
+    assert show(["metrics"]) == 0
+    usage.show(["study=mine", "--help"])
+
+
+def test_a_list_shows_the_other_kinds_when_one_cannot_be_read(tmp_path, monkeypatch, capsys):
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "broken.py").write_text("1 / 0\n")
+    for name, text in (("own25", "title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n"), ("odd25", "title = 5\n")):
+        (tmp_path / "papers" / name).mkdir(parents=True)
+        (tmp_path / "papers" / name / "paper.toml").write_text(text)
+    plugin(monkeypatch, tmp_path)
+    assert show([]) == 2
+    said = capsys.readouterr()
+    assert re.findall(r"^(\w+)$", said.out, re.MULTILINE) == [kind for kind in LISTED if kind != "metrics"]
+    assert "  own25 " in said.out
+    assert [bool(re.search(r"broken\.py|odd25/paper\.toml", line)) for line in said.err.splitlines()] == [True, True]

@@ -10,7 +10,7 @@ import resource
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kmdr.base.errors import UserError, imported_at, raised_by, shown
@@ -153,6 +153,17 @@ def exit_status(command: Callable[[], int | None]) -> int:
         return _exit_status(command)
 
 
+def report_mistakes(errors: Iterable[UserError]) -> int:
+    """Print each error once, on one line, and return the exit status: 0 if there is none."""
+    lines = {}
+    for error in errors:
+        place = imported_at(error)
+        lines[str(error)] = f" (raised at {place})" if place and place not in str(error) else ""
+    for text, suffix in lines.items():
+        tell(single_line(f"kmdr: {text}{suffix}"))
+    return _MISTAKE if lines else 0
+
+
 def _exit_status(command: Callable[[], int | None]) -> int:
     Output.error = ""
     try:
@@ -162,10 +173,7 @@ def _exit_status(command: Callable[[], int | None]) -> int:
         if Output.error:
             raise OSError(Output.error)
     except UserError as error:
-        place = imported_at(error)
-        suffix = f" (raised at {place})" if place and place not in str(error) else ""
-        tell(single_line(f"kmdr: {error}{suffix}"))
-        return _MISTAKE
+        return report_mistakes([error])
     except KeyboardInterrupt:  # raised by something other than a signal
         tell(INTERRUPTED)
         return 130

@@ -26,7 +26,7 @@ from kmdr.base.paths import CONF
 from kmdr.config import source
 from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
-from kmdr.config.studies import config_files, load_study, on_request
+from kmdr.config.studies import config_files, load_study, naming_study, on_request
 from kmdr.config.suggestions import unknown_choice
 
 T = TypeVar("T")
@@ -193,16 +193,22 @@ def composed_studies(out: str, seed: int | None = None) -> dict[str, Config]:
     return {name: _composed(file, out, files, seed) for name, file in sorted(config_files("study").items())}
 
 
-def compose_study_configs(out: str, seed: int | None = None) -> list[list[Config]]:
-    """Return what `compose_configs` returns for each study that runs without being named."""
+def compose_study_configs(out: str, seed: int | None = None) -> dict[str, list[Config]]:
+    """Return what `compose_configs` returns for each study that runs without being named, by its name."""
     named_only = on_request()
-    return [_expanded(config, []) for name, config in composed_studies(out, seed).items() if name not in named_only]
+    configs = {}
+    for name, config in composed_studies(out, seed).items():
+        if name not in named_only:
+            with naming_study(name):
+                configs[name] = _expanded(config, [])
+    return configs
 
 
 def study_configs(study: str) -> list[Config]:
     """Return one configuration per dataset and reducer of a study; an empty list if the study does not exist."""
     file = config_files("study").get(study)
-    return [] if file is None else pairs(_composed(file, "results", _group_files()))
+    with naming_study(study):
+        return [] if file is None else pairs(_composed(file, "results", _group_files()))
 
 
 # -- from a command line to jobs -------------------------------------------------------------------------------------

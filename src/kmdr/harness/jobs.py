@@ -17,6 +17,7 @@ from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.process import CrashError
 from kmdr.base.text import Volume, announce, canonical, counted, tell, wrapped
 from kmdr.config.compose import compose_configs, compose_study_configs, study_configs
+from kmdr.config.studies import naming_study
 from kmdr.config.studies import studies as configured
 from kmdr.config.task import Task
 from kmdr.datasets import UnavailableError, UnverifiedError
@@ -112,7 +113,11 @@ def compose_studies(out: str, seed: int | None = None) -> list[Job]:
 
     ``seed`` replaces the root seed of the configuration.
     """
-    return [Job.from_configs(configs) for configs in compose_study_configs(out, seed)]
+    jobs = []
+    for name, configs in compose_study_configs(out, seed).items():
+        with naming_study(name):
+            jobs.append(Job.from_configs(configs))
+    return jobs
 
 
 class Prepared:
