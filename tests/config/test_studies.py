@@ -16,6 +16,7 @@ from kmdr.base.errors import UserError
 from kmdr.cli import help as usage
 from kmdr.cli.arguments import LISTED
 from kmdr.cli.listing import show
+from kmdr.config import unread_files
 from kmdr.config.compose import compose_configs, study_configs
 from kmdr.config.studies import GROUPS, MULTIVERSE_PREFIX, RESERVED, config_files, load_config, studies
 from kmdr.config.suggestions import setting_names
@@ -274,3 +275,33 @@ def test_a_list_shows_the_other_kinds_when_one_cannot_be_read(tmp_path, monkeypa
     assert re.findall(r"^(\w+)$", said.out, re.MULTILINE) == [kind for kind in LISTED if kind != "metrics"]
     assert "  own25 " in said.out
     assert [bool(re.search(r"broken\.py|odd25/paper\.toml", line)) for line in said.err.splitlines()] == [True, True]
+
+
+GROUPS_OF_PLUGINS = (*GROUPS, "reducer", "runner")
+FOLDERS = (
+    *(f"conf/{group}" for group in GROUPS_OF_PLUGINS), *(f"papers/own25/{folder}" for folder, _ in GROUPS.values()),
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from([*FOLDERS, "conf", "conf/dataset", "conf/studies", "conf/study/more", "papers/own25/studies/more"]),
+    st.sampled_from(["mine.yaml", "mine.yml", "mine.txt", ".mine.yaml"]),
+)
+@example("conf/dataset", "mine.yaml")
+@example("conf", "config.yaml")
+def test_a_configuration_that_is_not_read_is_named_once(tmp_path_factory, folder, name):
+    root = tmp_path_factory.mktemp("plugin")
+    (root / "papers" / "own25").mkdir(parents=True)
+    (root / "papers" / "own25" / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
+    (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / folder / name).write_text("n_init: 3\n")
+    with pytest.MonkeyPatch.context() as patch:
+        plugin(patch, root)
+        said = []
+        patch.setattr(unread_files, "tell", said.append)
+        is_read = any((root / folder / name) in config_files(group).values() for group in GROUPS_OF_PLUGINS)
+        for _ in range(2):
+            compose_configs("dataset=digits")
+        is_configuration = name.startswith("mine.y") or name == "config.yaml"
+        assert len(said) == (is_configuration and not is_read)
+        assert all(str(root / folder / name) in line for line in said)

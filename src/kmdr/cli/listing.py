@@ -47,7 +47,12 @@ def show(kinds: Sequence[str]) -> int:
             errors.append(error)
     if sections:
         print("\n\n".join(sections))
-    return report_mistakes(errors)
+    status = report_mistakes(errors)
+    if not errors:
+        from kmdr.config.unread_files import tell_unread_files
+
+        tell_unread_files()
+    return status
 
 
 def _section(kind: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -28,6 +28,7 @@ from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
 from kmdr.config.studies import config_files, load_study, naming_study, on_request
 from kmdr.config.suggestions import unknown_choice
+from kmdr.config.unread_files import tell_unread_files
 
 T = TypeVar("T")
 Write = Callable[[Path, str, bytes], object]
@@ -108,6 +109,7 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
 def _hydra() -> AbstractContextManager[Any]:
     """Return a context in which Hydra composes: that of the running command, if it is one of Hydra's."""
     source.register()
+    tell_unread_files()
     if GlobalHydra.instance().is_initialized():
         return nullcontext()
     return hydra.initialize_config_dir(str(CONF), version_base="1.3")
@@ -295,6 +297,7 @@ def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable
 
     sys.argv = [as_override(argument) for argument in sys.argv]
     source.register()
+    tell_unread_files()
     with _explained(sys.argv[1:]):
         sys.argv[1:] = checked_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])

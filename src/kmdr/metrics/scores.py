@@ -261,7 +261,7 @@ def matchings() -> tuple[str, ...]:
     Raises
     ------
     UserError
-        If a module with matchings cannot be imported, or has none, one that is no function, or one of a taken name.
+        If a module with matchings cannot be imported, or its ``MATCHINGS`` are not functions by new names.
     """
     files = dict.fromkeys(("best", "identity"), "kmdr")
     for folder in paper_folders():
