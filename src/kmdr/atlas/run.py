@@ -16,7 +16,7 @@ from kmdr.atlas.effects import KEY, effects, names_of
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
 from kmdr.base.outside import import_errors
-from kmdr.base.text import tell
+from kmdr.base.text import counted, tell
 from kmdr.config.protocols import Config, choice
 from kmdr.datasets import UnavailableError, registry
 from kmdr.harness.jobs import Job, run_jobs
@@ -113,7 +113,10 @@ def available(names: Sequence[str]) -> list[str]:
     if len(absent) == 1:
         tell(f"kmdr: {next(iter(absent.values()))}")
     elif absent:
-        tell(f"kmdr: without {len(absent)} datasets that are not available: {', '.join(absent)}; see 'kmdr data where'")
+        tell(
+            f"kmdr: without {counted(len(absent), 'dataset')} that are not available: {', '.join(absent)}; "
+            "see 'kmdr data where'"
+        )
     return [name for name in names if name not in absent]
 
 
@@ -200,7 +203,10 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
     timed = {cell: grid for cell in todo if (grid := _timed_grid(plan, cell))}
     for repeats in [plan.repeats.least] if thin else _rounds(plan.repeats):
         count = sum(len(grid) for grid in asked.values())
-        tell(f"kmdr: atlas: {count} cells of {len(names)} datasets, {repeats} repetitions each")
+        tell(
+            f"kmdr: atlas: {counted(count, 'cell')} of {counted(len(names), 'dataset')}, "
+            f"{counted(repeats, 'repetition')} each"
+        )
         status = max(status, run(STUDY, asked, repeats))
         if not has_rows(out):
             raise UserError("the budget was over before any trial of the atlas; give more, e.g. BUDGET=10m")

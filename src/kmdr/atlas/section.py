@@ -341,7 +341,8 @@ def _summary(
     multiples = f", r from {r.min():g} k to {r.max():g} k" if len(r) else ""
     yield (
         f"{counted(some['dataset'].nunique(), 'dataset')} of {counted(some['source'].nunique(), 'source')}, "
-        f"{counted(others['method'].nunique(), 'method')} and k-means on all features{multiples}: {runs} trials."
+        f"{counted(others['method'].nunique(), 'method')} and k-means on all features{multiples}: "
+        f"{counted(runs, 'trial')}."
     )
     without = effects[~effects["method"].isin(some["method"].unique()) & (effects["failed"] != "")]
     for method, reason in without.groupby("method")["failed"].first().items():

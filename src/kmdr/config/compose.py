@@ -23,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from kmdr import datasets
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.paths import CONF
+from kmdr.base.text import counted
 from kmdr.config import source
 from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
@@ -241,7 +242,9 @@ def _check_sweep(arguments: Sequence[str]) -> None:
             raise UserError(f"{argument!r} matches nothing; 'kmdr list' shows the available names")
         count *= size
     if count > _MOST_JOBS:
-        raise UserError(f"the sweep has {count} jobs, more than {_MOST_JOBS}; sweep over less, or in several commands")
+        raise UserError(
+            f"the sweep has {counted(count, 'job')}, more than {_MOST_JOBS}; sweep over less, or in several commands"
+        )
 
 
 @contextmanager

@@ -79,8 +79,8 @@ class Job:
         trials = sum(len(e.r_grid) * e.repeats for e in experiments)
         if trials * _ROW_BYTES > most_bytes():
             raise UserError(
-                f"repeats and r_grid ask for {trials} trials, whose table is larger than the limit of {most_bytes()} "
-                f"bytes; allow more, e.g. by {VARIABLE}=1G, or give fewer repeats or sizes"
+                f"repeats and r_grid ask for {counted(trials, 'trial')}, whose table is larger than the limit of "
+                f"{most_bytes()} bytes; allow more, e.g. by {VARIABLE}=1G, or give fewer repeats or sizes"
             )
         return cls(
             first["study"], experiments, Runner.from_config(section(first, "runner")), _out(first["out"]), refresh
@@ -197,7 +197,7 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
         shorter = "naming one paper takes less"
     else:
         shorter = "BUDGET=5m, naming one paper, or 'kmdr quick' takes less"
-    size = f"{workers} workers" if workers > 1 else "one worker"
+    size = counted(workers, "worker") if workers > 1 else "one worker"
     _note(
         f"{counted(len(plan.tasks), 'task')}, about {duration_text(seconds)} on {size}; {shorter}, and "
         "finished tasks are kept when it is stopped"
@@ -241,8 +241,9 @@ def _with_latest(
         replaced = set(known.get(study, ())) - set(latest.get(study, known.get(study, ())))
         if replaced:
             tell(
-                f"kmdr: figures and the report now read {study} as it was run now; rows of {len(replaced)} other "
-                "configurations of it stay in the table; use another out folder to have both"
+                f"kmdr: figures and the report now read {study} as it was run now; rows of "
+                f"{counted(len(replaced), 'other configuration')} of it stay in the table; use another out "
+                "folder to have both"
             )
     return dict(sorted({**known, **latest}.items()))
 
@@ -392,7 +393,8 @@ def _report(
         show(request.store.folder, asked)
     announce(f"{table}: {counted(len(rows), 'row')}" + (f", {failed} of this run failed" if failed else ""))
     if late:
-        tell(f"kmdr: the budget was over before {late} tasks ended; the same command runs them")
+        them = "it" if late == 1 else "them"
+        tell(f"kmdr: the budget was over before {counted(late, 'task')} ended; the same command runs {them}")
     finished_rows = [row for row in rows if (row["study"], row["config_hash"]) in asked and row["status"] == "ok"]
     _tell_all([*mixed_code(finished_rows), *outdated_code(finished_rows)])
     # Planned tasks whose rows are not in the table.
@@ -401,8 +403,8 @@ def _report(
     lost = sum(trial_key(task) not in left_out for task in missing) - late
     if lost > 0:
         tell(
-            f"kmdr: {lost} planned tasks have no rows in {table}: files were removed or damaged meanwhile; the same "
-            "command runs them"
+            f"kmdr: {counted(lost, 'planned task')} {'has' if lost == 1 else 'have'} no rows in {table}: files were "
+            f"removed or damaged meanwhile; the same command runs {'it' if lost == 1 else 'them'}"
         )
     for line in _close_part(request.store, part, request.cut, finished=lost <= 0) if part else map(str, made):
         announce(line)
@@ -415,8 +417,8 @@ def _close_part(store: Store, part: Part, cut: Sequence[Sequence[Task]], *, fini
     if finished:
         store.change(SHARDS, lambda known: with_parts(known, {plan: {"of": part.total, "parts": [part.number]}}))
     return [
-        f"part {part} of the plan {plan}: {len(tasks)} of {sum(map(len, cut))} tasks; tables, figures and the report "
-        "are made from all parts together: 'kmdr merge PART … -o OUT', then 'kmdr report OUT'"
+        f"part {part} of the plan {plan}: {len(tasks)} of {counted(sum(map(len, cut)), 'task')}; tables, figures and "
+        "the report are made from all parts together: 'kmdr merge PART … -o OUT', then 'kmdr report OUT'"
     ]
 
 

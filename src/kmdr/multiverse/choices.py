@@ -31,6 +31,7 @@ from typing import Any
 import yaml
 
 from kmdr.base.errors import UserError, shown, unknown, whole_number
+from kmdr.base.text import counted
 from kmdr.claims.catalogue import Paper, papers
 from kmdr.claims.reported import numbers as reported_numbers
 from kmdr.config.studies import studies, study_names
@@ -224,7 +225,7 @@ def _checked(tree: Any, paper: Paper, file: Path) -> Multiverse:
     )  # fmt: skip
     if result.all > _MOST_UNIVERSES or len(choices) > _MOST_CHOICES:
         raise UserError(
-            f"{file} has {len(choices)} choices and {result.all} universes, more than {_MOST_CHOICES} and "
+            f"{file} has {len(choices)} choices and {counted(result.all, 'universe')}, more than {_MOST_CHOICES} and "
             f"{_MOST_UNIVERSES}; omit some options"
         )
     return result
