@@ -1,9 +1,11 @@
 """Run the atlas: rounds of more and more repetitions, until the intervals are narrow or the time is over."""
 
 import math
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +14,7 @@ from kmdr import datasets, reducers
 from kmdr.analysis.results import Results
 from kmdr.atlas import tables
 from kmdr.atlas.design import ALL_FEATURES, STUDY, TIMES, Design, Form, Method, Rule, design, key_of, sizes
-from kmdr.atlas.effects import KEY, effects, names_of
+from kmdr.atlas.effects import KEY, effects, names_of, with_engines
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
 from kmdr.base.outside import import_errors
@@ -159,11 +161,43 @@ def with_method(plan: Design, name: str) -> Design:
     """
     if name == ALL_FEATURES:
         raise UserError(f"METHOD = {name} is k-means on all features, which is run next to any method; name another")
-    outside = Method("outside", {"path": name})
-    method = plan.methods.get(name) or (outside if "." in name else Method(name))
+    method = _method(plan, name)
     key = key_of(method)
     label = names_of(pd.DataFrame([key], columns=["reducer", "params"]))[key]
     return replace(plan, methods={ALL_FEATURES: plan.methods[ALL_FEATURES], label: method})
+
+
+def command_of(rows: pd.DataFrame) -> str:
+    """Return the commands that run the methods of some rows of an atlas again.
+
+    They name no method if the rows have all that every atlas runs, or one with parameters that no command sets.
+    """
+    plan = design()
+    runs = with_engines(rows)
+    names: list[str] = []
+    for (reducer, params), name in sorted(names_of(runs).items(), key=itemgetter(1)):
+        if name in plan.methods:
+            names += [name] * (name != ALL_FEATURES)
+        elif _is_default(reducer, params):
+            names.append(reducer)
+        else:
+            return "kmdr atlas"
+    if not names or {name for name, method in plan.methods.items() if method.some} - {ALL_FEATURES} <= {*names}:
+        return "kmdr atlas"
+    return " && ".join(shlex.join(["kmdr", "atlas", f"METHOD={name}"]) for name in names)
+
+
+def _is_default(reducer: str, params: str) -> bool:
+    """Return whether ``METHOD=reducer`` has these parameters; classes that rows name are not imported."""
+    if "," in reducer or "." in reducer:
+        return "," not in reducer and params in ("", "{}")
+    return reducer in reducers.names() and key_of(Method(reducer)) == (reducer, params)
+
+
+def _method(plan: Design, name: str) -> Method:
+    """Return the method of the atlas, the reducer or the class of a name."""
+    outside = Method("outside", {"path": name})
+    return plan.methods.get(name) or (outside if "." in name else Method(name))
 
 
 def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), method: str | None = None) -> int:

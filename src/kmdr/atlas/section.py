@@ -66,11 +66,14 @@ class AtlasSection:
         Its tables and figures by heading.
     data : mapping
         What the script of the page reads.
+    command : str
+        That runs its methods again.
     """
 
     summary: tuple[str, ...]
     pieces: Mapping[str, list[Piece]]
     data: Mapping[str, Any]
+    command: str = "kmdr atlas"
 
     @property
     def files(self) -> dict[Path, bytes]:

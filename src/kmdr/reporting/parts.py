@@ -160,7 +160,8 @@ def make_part(context: Context, part: Part) -> Product:
     if isinstance(part, MultiverseRun):
         return _make_multiverse(part, context)
     if isinstance(part, AtlasRun):
-        return atlas_section(part.effects, part.traits, context.formats, part.provenance)
+        section = atlas_section(part.effects, part.traits, context.formats, part.provenance)
+        return replace(section, command=part.command)
     if isinstance(part, Flip):
         return change(context.results, part)
     if isinstance(part, Views):
