@@ -205,11 +205,17 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
 
 
 def _plan_file(
-    known: Mapping[str, Any], plan: Plan, jobs: Sequence[Job], limits: Limits, late: Mapping[str, int]
+    known: Mapping[str, Any],
+    plan: Plan,
+    jobs: Sequence[Job],
+    limits: Limits,
+    late: Mapping[str, int],
+    complete: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the content of ``plan.json``: repetitions asked for and planned, and the ``late`` tasks of each study.
 
-    What is known of other studies, of an earlier run in this folder, stays.
+    What is known of other studies, of an earlier run in this folder, stays. The limits do not matter to studies of
+    which the folder is ``complete``.
     """
     full = {job.study["name"]: max(e.repeats for e in job.experiments) for job in jobs if job.study}
     studies = {
@@ -223,6 +229,10 @@ def _plan_file(
         }
         for name, repeats in full.items()
     }
+    for name in complete:
+        studies[name] |= {
+            "repeats_planned": full[name], "left_out": [], "budget_seconds": None, "thinned_grid": False,
+        }  # fmt: skip
     return plan_of_studies({**planned_studies(known), **studies})
 
 
@@ -299,12 +309,19 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Planned:
-    """What is left to do of a request: the plan, unfinished tasks, and the rows that the folder has already."""
+    """What is left to do of a request: the plan, unfinished tasks, and the rows that the folder has already.
+
+    Attributes
+    ----------
+    complete : frozenset of str
+        Studies that were asked for with limits, of which the folder has all rows that they have without.
+    """
 
     plan: Plan
     left: list[Task]
     known: list[TextRow]
     total_seconds: float
+    complete: frozenset[str]
 
 
 def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Part | None) -> _Request:
@@ -347,13 +364,22 @@ def _plan(request: _Request, start: float, *, whole: bool) -> _Planned:
     for study, labels in plan.left_out.items():
         for label in labels:
             tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
+    complete = _complete(request, known) if request.limits and whole else frozenset()
     if request.limits and whole:
-        store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, {}))
+        store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, {}, complete))
     elif request.names and whole and read_json(store.folder, PLAN):
         store.change(PLAN, lambda known: _without_plan(known, request.names))
     total = sum(plan.seconds[task] for task in plan.tasks) + (ALLOWANCE_SECONDS if request.limits else 0.0)
     _announce_heavy(plan, total, workers, request.limits)
-    return _Planned(plan, left, known, total)
+    return _Planned(plan, left, known, total, complete)
+
+
+def _complete(request: _Request, known: Sequence[TextRow]) -> frozenset[str]:
+    """Return the studies of which the known rows are all that a run without limits makes of the available data."""
+    have = {row["study"] for row in known}
+    jobs = [job for job in request.jobs if job.study and job.study["name"] in have]
+    tasks, _, _ = _tasks(jobs, Limits())
+    return frozenset({task.study for task in tasks} - {task.study for task in unfinished(tasks, known)})
 
 
 def _run(
@@ -370,7 +396,9 @@ def _run(
             rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
         if limits and whole and late:
             behind = Counter(task.study for task in unfinished(tasks, _as_done(rows), request.refresh))
-            store.change(PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, behind))
+            store.change(
+                PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, behind, planned.complete)
+            )
         latest: dict[str, list[str]] = {}
         for study, config in sorted(request.asked):
             latest.setdefault(study, []).append(config)
