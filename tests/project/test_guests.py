@@ -366,6 +366,33 @@ def test_verify_names_a_remedy_that_works_for_a_method_of_a_plugin_that_is_not_i
     assert outcome.detail == "third-party code: reducer=guest_uniform; KMDR_PATH=PLUGIN runs it"
 
 
+@pytest.mark.parametrize("form", ["twice", "link", "relative"])
+def test_a_command_takes_a_folder_that_is_named_twice_once_and_keeps_a_relative_one(form, guest, tmp_path, monkeypatch):
+    """The papers of a folder that was named twice were refused, and another current folder meant other plugins."""
+    (guest / "papers" / "own25").mkdir(parents=True)
+    (guest / "papers" / "own25" / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
+    (tmp_path / "link").symlink_to(guest)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    several = {"twice": [str(guest), "", str(guest)], "link": [str(guest), "link"], "relative": ["lab"]}[form]
+    monkeypatch.setenv("KMDR_PATH", ":".join(several))
+
+    def look():
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert "own25" in {paper.name for paper in guests.paper_folders()}
+        assert "guest_uniform" in reducers.names()
+        assert [root.folder for root in guests.plugin_roots()] == [guest]
+
+    assert exit_status(look) == 0
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "~nobody-at-all/plugin"])
+def test_a_plugin_folder_that_does_not_exist_is_named(folder, monkeypatch, capsys):
+    monkeypatch.setenv("KMDR_PATH", folder)
+    assert exit_status(guests.plugin_roots) == 2
+    assert folder in capsys.readouterr().err
+
+
 def test_two_of_one_name_are_refused(guest):
     (guest / "reducers/other.py").write_text((guest / "reducers/uniform.py").read_text())
     with pytest.raises(UserError, match="two reducers are named 'guest_uniform'"):

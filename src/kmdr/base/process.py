@@ -153,6 +153,19 @@ def exit_status(command: Callable[[], int | None]) -> int:
         return _exit_status(command)
 
 
+def _fix_plugin_path() -> None:
+    """Make the folders of KMDR_PATH absolute, each once: they stay the same if this command or a job changes folder."""
+    folders: dict[str, str] = {}
+    for text in filter(None, os.environ.get("KMDR_PATH", "").split(os.pathsep)):
+        try:
+            path = Path(text).expanduser().absolute()
+            folders.setdefault(str(path.resolve()), str(path))
+        except (OSError, RuntimeError) as error:
+            raise UserError(f"KMDR_PATH names {text}, which is not a folder ({error}); give the whole path") from error
+    if folders:
+        os.environ["KMDR_PATH"] = os.pathsep.join(folders.values())
+
+
 def report_mistakes(errors: Iterable[UserError]) -> int:
     """Print each error once, on one line, and return the exit status: 0 if there is none."""
     lines = {}
@@ -167,6 +180,7 @@ def report_mistakes(errors: Iterable[UserError]) -> int:
 def _exit_status(command: Callable[[], int | None]) -> int:
     Output.error = ""
     try:
+        _fix_plugin_path()
         with interruptible():
             code = command() or 0
         sys.stdout.flush()
