@@ -66,14 +66,51 @@ def test_written_values_are_read_as_omegaconf_reads_them(tmp_path_factory, value
 @example("off")
 @example("~")
 @example("''")
-def test_a_plain_scalar_is_what_it_is_in_omegaconf(tmp_path_factory, text):
+@example("010")
+@example("-0_7")
+@example("1:30")
+@example("1:30.5")
+@example("08")
+def test_a_plain_scalar_is_what_it_is_in_omegaconf_or_in_decimal_digits(tmp_path_factory, text):
     file = tmp_path_factory.mktemp("yaml") / "some.yaml"
     file.write_text(f"a: {text}\nb: [{text}]\n", "utf-8")
     try:
         expected = in_omegaconf(file)
     except (yaml.YAMLError, ValueError):
         return
-    assert repr(load_config(file)) == repr(expected)
+    number, refusal = expected["a"], ""
+    try:
+        assert repr(load_config(file)) == repr(expected)
+    except UserError as error:
+        refusal = str(error)
+    if isinstance(number, bool) or not isinstance(number, int | float) or re.search("[xb]", text.lower()):
+        assert not refusal
+    else:
+        digits = text.strip().lower().replace("_", "").replace(".inf", "inf").partition(" #")[0]
+        assert bool(refusal) == (":" in text or float(digits) != number)
+        assert not refusal or re.search(r"some\.yaml, line 1: YAML reads .* to the base of (8|60); write", refusal)
+
+
+def bomb(levels):
+    """Return a YAML text whose aliases stand for nine to the power of this many values."""
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("where", ["conf/study", "conf/grid", "conf/reducer"])
+def test_aliases_that_stand_for_too_many_values_are_refused_before_they_are_expanded(where, tmp_path, monkeypatch):
+    file = tmp_path / where / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    plugin(monkeypatch, tmp_path)
+    for text in (bomb(12), "a: &a [*a]\n", "x: 1\n" + bomb(12) + "study: *a11\n"):
+        file.write_text(text)
+        with pytest.raises(UserError, match=r"mine\.yaml has .* values, more than 100000; use fewer aliases"):
+            load_config(file)
+        with pytest.raises(UserError, match=r"mine\.yaml has .* values"):
+            compose_configs(f"{where.removeprefix('conf/')}=mine")
+    file.write_text("a: &a [1, 2]\nb: *a\n")
+    assert load_config(file) == {"a": [1, 2], "b": [1, 2]}
 
 
 @pytest.mark.parametrize("text", ["a: 1\na: 2\n", "a: {b: 1, b: 2}\n", "a: [1\n", "a: !!python/object:os.system x\n"])

@@ -393,6 +393,8 @@ BROKEN = [
     ("datasets", "[nipss]", "did you mean 'nips'"),
     ("methods", "{leverages: {runs: 9}}", "did you mean 'leverage'"),
     ("universes", "many", "not a whole number"),
+    ("universes", "010", "to the base of 8; write"),
+    ("r_grid", "&a [*a]", "use fewer aliases"),
     ("claims", "[lf20-1]", "no name for claims"),
     ("numbers", "{bmd09_table9: {}}", "not an id of the paper's"),
     ("numbers", "{bmd09_table1: {share: {of: accuracy}}}", "lacks one of"),

@@ -12,12 +12,11 @@ from hydra._internal.utils import get_args_parser
 from kmdr.base.errors import UserError
 from kmdr.base.text import quoted
 from kmdr.config.suggestions import check_words, setting_names, unknown_setting
+from kmdr.config.yaml_check import check_yaml
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
-# A configuration file has a few dozen values.
 _MOST_YAML_BYTES = 2**20
-_MOST_VALUES = 100_000
 
 
 def as_override(argument: str) -> str:
@@ -88,24 +87,11 @@ def checked_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def _check_yaml(file: Path) -> None:
-    """Raise `UserError` for a configuration that is not a regular file, is too large, or has endless aliases.
+    """Raise `UserError` for a configuration that is not a regular file, or that `check_yaml` refuses.
 
     Errors of syntax are left to Hydra.
     """
-    sizes: dict[int, float] = {}
-
-    def size(node: Any) -> float:
-        """Return the number of values in a node once its aliases are expanded."""
-        if id(node) not in sizes:
-            sizes[id(node)] = float("inf")  # for a node that contains itself
-            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-            items = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
-            sizes[id(node)] = 1 + sum(map(size, items))
-        return sizes[id(node)]
-
     if not file.is_file() or file.stat().st_size > _MOST_YAML_BYTES:
         raise UserError(f"{file} is not a file of at most {_MOST_YAML_BYTES} bytes; remove it from the folder")
     with suppress(yaml.YAMLError, UnicodeDecodeError):
-        count = size(yaml.compose(file.read_text("utf-8"), yaml.SafeLoader))
-        if count > _MOST_VALUES:
-            raise UserError(f"{file} has {count:.0f} values, more than {_MOST_VALUES}; use fewer aliases")
+        check_yaml(file, file.read_text("utf-8"))

@@ -16,6 +16,7 @@ from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.paths import CONF
 from kmdr.base.plugins import paper_folders, plugin_roots
 from kmdr.config.suggestions import setting_names
+from kmdr.config.yaml_check import check_yaml
 
 # For each group of configurations that a paper may have: its folder in the paper's, and the package of its files.
 GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmeans": ("kmeans", "kmeans")}
@@ -62,7 +63,7 @@ def _current(file: Path) -> dict[str, Any]:
     """Return a configuration that its callers share."""
     try:
         return _read(file, file.stat().st_mtime_ns)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
 
 
@@ -70,6 +71,7 @@ def _current(file: Path) -> dict[str, Any]:
 def _read(file: Path, changed: int) -> dict[str, Any]:
     del changed  # the file is read again after it was modified
     text = file.read_text("utf-8")
+    check_yaml(file, text, _Loader)
     config = yaml.load(text, _Loader)
     if "${" in text:
         OmegaConf.create(config)  # refuses malformed interpolations

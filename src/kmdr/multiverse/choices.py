@@ -35,6 +35,7 @@ from kmdr.base.text import counted
 from kmdr.claims.catalogue import Paper, papers
 from kmdr.claims.reported import numbers as reported_numbers
 from kmdr.config.studies import studies, study_names
+from kmdr.config.yaml_check import check_yaml
 from kmdr.multiverse.factorial import block_size, design
 
 FILE = "multiverse.yaml"
@@ -182,8 +183,10 @@ def multiverse_of(paper: Paper) -> Multiverse | None:
     if not file.is_file():
         return None
     try:
-        tree = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = file.read_text("utf-8")
+        check_yaml(file, text)
+        tree = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
     return _checked(tree, paper, file)
 
