@@ -81,9 +81,13 @@ def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
             names = list(_keys(hydra.compose("config", overrides=choices)))
         siblings = [name for name in names if name.rpartition(".")[0] == key.rpartition(".")[0]]
         return unknown("setting", key, siblings or names)
-    if "Ambiguous value" in str(error):
-        return UserError(f"{_first_line(error)}; to run one after the other, write 'kmdr -m …'")
-    return UserError(_first_line(error))
+    text = _first_line(error)
+    if missing := re.match(r"Interpolation key '([^']+)' not found", str(error)):
+        setting = next((shown(given) for given in overrides if "${" in given and missing[1] in given), "a setting")
+        text = f"{setting} refers to {shown(missing[1])}, which is not a setting; name one"
+    elif "Ambiguous value" in str(error):
+        text += "; to run one after the other, write 'kmdr -m …'"
+    return UserError(text)
 
 
 @contextmanager

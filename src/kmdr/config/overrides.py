@@ -23,17 +23,28 @@ def as_override(argument: str) -> str:
     """Return an argument as Hydra takes it: ``--refresh``, a separator, a path, or a setting of another package.
 
     Separators and paths are quoted, because Hydra would read a comma as a list and 1e3 as a number, and refuse ~ and é.
-    A path stays as it is if it begins with Hydra's syntax, or has a backslash, an interpolation, or more than one part.
+    A path stays as it is if it begins with Hydra's syntax, or has a backslash, an interpolation, or more than one part,
+    unless there is a file of this name.
     """
     if argument == "--refresh":
         return "refresh=true"
     if separator := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
         return f"{separator[1]}'{separator[2]}'"
+    named = re.fullmatch(r"(dataset\.(?:path|labels)=)(?!null$)(.+)", argument, re.DOTALL)
+    if named and _is_path(named[2]):
+        return f"{named[1]}{quoted(named[2])}"
     path = re.fullmatch(r"((?:dataset\.(?:path|labels)|out)=)(?!null$)([^\[\"'{$\\][^\\]*)", argument)
     several = path and ("," in path[2]) and re.search(r"[\[\"'{]|^[\w./~+,-]*$", path[2], re.ASCII)
-    if path and not several and "${" not in path[2] and path[2].isprintable():
+    if path and not several and "${" not in path[2]:
         return f"{path[1]}{quoted(path[2])}"
     return f"++{argument}" if argument.startswith(_FREE) else argument
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text is the path of a file, perhaps with a column."""
+    with suppress(OSError, ValueError, RuntimeError):  # such as a name that is too long
+        return any(name and Path(name).expanduser().exists() for name in (text, text.rpartition(":")[0]))
+    return False
 
 
 def _parsed(arguments: Sequence[str]) -> Any:

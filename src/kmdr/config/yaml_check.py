@@ -1,4 +1,4 @@
-"""What a YAML file may not have: endless aliases, and numbers that YAML 1.1 reads otherwise than they are written."""
+"""Checks of YAML files: aliases without end, and numbers that YAML 1.1 reads otherwise than they are written."""
 
 import re
 from pathlib import Path
