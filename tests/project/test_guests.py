@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import subprocess
 import sys
 from textwrap import dedent
 
@@ -479,6 +480,31 @@ def test_a_module_that_ends_the_process_is_named_and_the_command_fails(kind, loo
     (guest / kind / "ends.py").write_text(ending)
     assert exit_status(look) == 2
     assert "ends.py:1 ended the command (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", [0, 3])
+@pytest.mark.parametrize("place", ["draw", "thread", "child"])
+def test_a_reducer_that_ends_the_process_is_a_failed_row_or_named(place, status, guest, tmp_path):
+    """With runner=sequential, the command ended without a word, and with status 0 if the reducer gave that."""
+    call = {
+        "draw": f"os._exit({status})",
+        "thread": f"t = threading.Thread(target=lambda: os._exit({status})); t.start(); t.join()",
+        "child": f"p = os.fork(); os._exit({status}) if not p else os.waitpid(p, 0)",
+    }[place]
+    file = guest / "reducers" / "uniform.py"
+    text = file.read_text().replace(
+        "def draw(self, A, r, rng, state):", f"def draw(self, A, r, rng, state):\n        {call}"
+    )
+    file.write_text(f"import os, threading\n{text}")
+    settings = ("dataset=guest_grid", "reducer=guest_uniform", "r_grid=[2]", "repeats=1", "runner=sequential")
+    command = [sys.executable, "-m", "kmdr", *settings, f"out={tmp_path / 'o'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == {"draw": 1, "thread": status or 1, "child": 0}[place], done.stderr
+    if place == "thread":
+        assert f"a thread of a method called os._exit({status})" in done.stderr
+    else:
+        (row,) = csv.DictReader((tmp_path / "o" / "rows.csv").open())
+        assert (f"the method called os._exit({status})" in row["error"]) == (place == "draw")
 
 
 def test_a_packages_entry_point_names_a_guest(tmp_path, monkeypatch):
