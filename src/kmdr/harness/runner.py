@@ -57,7 +57,7 @@ def _exits_raised() -> Iterator[None]:
             tell(f"kmdr: a thread of a method called os._exit({status}); runner=loky goes on after such a trial")
         original(status or of_method)
 
-    os._exit = leave  # type: ignore[assignment]
+    os._exit = leave
     try:
         yield
     finally:
