@@ -43,7 +43,7 @@ from kmdr.harness.task import Stamp
 from kmdr.harness.task import run as run_task
 from kmdr.reducers.base import Reducer
 from kmdr.reporting.build import build
-from kmdr.reporting.reproduce import draw, run_papers
+from kmdr.reporting.reproduce import check_modules, draw, run_papers
 from kmdr.results.table import has_rows, rows_of
 
 # Most reducers and numbers of dimensions; a longer sequence may be endless.
@@ -439,6 +439,7 @@ def report(folder: str | Path) -> Path:
     """
     if not has_rows(Path(folder)):
         raise ArgumentError(f"{folder} has no rows; name a folder that holds rows.csv")
+    check_modules()
     return build(Path(folder), studies(), again=True)
 
 

@@ -1,21 +1,26 @@
 """The design of the atlas: r in multiples of k, methods and forms by name, and when repetitions end."""
 
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from atlas_rows import atlas_rows
+from atlas_rows import METHODS, atlas_rows
 from kmdr import reducers
+from kmdr.analysis.results import Results
 from kmdr.atlas import run
-from kmdr.atlas.design import ALL_FEATURES, design, form_names, method_names, run_key, sizes
-from kmdr.atlas.effects import QUANTITIES, effects
+from kmdr.atlas.design import ALL_FEATURES, Method, design, form_names, key_of, method_names, run_key, sizes
+from kmdr.atlas.effects import QUANTITIES, effects, names_of
 from kmdr.atlas.run import _config, _rounds, _wide, cells, run_atlas, wide_lines, with_method
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CHECKOUT
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import registry
+from kmdr.reporting import build
+from kmdr.reporting.contents import read_contents
+from kmdr.reporting.parts import make_parts
 from rows import HASH, write_rows
 
 
@@ -172,3 +177,37 @@ def test_a_budget_in_which_no_trial_fits_is_reported_as_too_short(tmp_path, monk
     monkeypatch.setattr(run, "run_jobs", lambda *_, **__: 0)
     with pytest.raises(UserError, match="budget was over before any trial of the atlas; give more"):
         run_atlas(tmp_path, 61.0, ["synth"], "svd")
+
+
+@pytest.mark.parametrize("name", [*METHODS, "a.PCA", "laplacian_score"])
+def test_the_page_names_the_command_of_the_methods_that_were_run(name, tmp_path):
+    """It named 'kmdr atlas', which runs all methods, for rows of 'kmdr atlas METHOD=…'."""
+    of_class = "." in name or name not in METHODS
+    rows = atlas_rows(datasets=("usps", "coil20"), methods=("none", "variance" if of_class else name))
+    if of_class:
+        params = {"a.PCA": "{}"}.get(name) or key_of(Method(name))[1]
+        is_method = rows["reducer"] == "variance"
+        rows = rows.assign(reducer=rows["reducer"].mask(is_method, name), params=rows["params"].mask(is_method, params))
+    write_rows(tmp_path, rows, machine=HASH)
+    atlas = read_contents(tmp_path).atlas
+    words = shlex.split(atlas.command)
+    assert words[:2] == ["kmdr", "atlas"]
+    if name == "none":
+        assert words[2:] == []
+        return
+    (setting,) = words[2:]
+    key = set(names_of(rows)) - {("none", "{}")}
+    assert {key_of(m) for m in with_method(design(), setting.removeprefix("METHOD=")).methods.values()} >= key
+    section = make_parts([atlas], build._context(Results.from_folder(tmp_path), {}, []), lambda _: None)
+    assert [part.command for _, part in section] == [atlas.command]
+
+
+def test_the_page_names_the_whole_atlas_if_all_methods_were_run():
+    methods = [key_of(method) for method in design().methods.values() if method.some]
+    rows = pd.concat(
+        atlas_rows(datasets=("usps",), methods=("none",)).assign(reducer=reducer, params=params, engine="kmdr")
+        for reducer, params in methods
+    )
+    assert run.command_of(rows) == "kmdr atlas"
+    several = run.command_of(rows[rows["reducer"].isin(["none", "svd", "variance"])])
+    assert several.count("METHOD=") == several.count("&&") + 1 > 1

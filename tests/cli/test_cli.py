@@ -448,7 +448,7 @@ def test_rows_that_are_removed_during_a_run_are_told_of_and_the_same_command_mak
     with monkeypatch.context() as patched:
         patched.setattr(Store, "merge", merge_after_a_loss)
         assert kmdr(monkeypatch, *command) == 1
-    assert "1 planned tasks have no rows" in capsys.readouterr().err
+    assert "1 planned task has no rows" in capsys.readouterr().err
     assert kmdr(monkeypatch, *command) == 0
     assert Path("results/runs/rows.csv").read_text().count(",ok,") == 4
 

@@ -1,7 +1,9 @@
 """Mistaken command lines name what was probably meant, in one sentence."""
 
+import contextlib
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -173,3 +175,37 @@ def test_a_note_is_wrapped_on_a_terminal_only(is_terminal, monkeypatch, capsys):
     err = capsys.readouterr().err
     assert " ".join(err.split()) == f"note: {words.strip()}"
     assert (max(map(len, err.splitlines())) <= 60) == is_terminal
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(alphabet="aé1 $\\{}\"'[],:=\n\t\x1b%", min_size=1, max_size=8))
+@example("a,b.csv")
+@example("a${x}.csv")
+@example("[a].csv")
+def test_the_path_of_an_existing_file_is_taken_as_it_is_written(text):
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from omegaconf import OmegaConf
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path(text).write_text("")
+        for words in (f"dataset.path={text}", f"dataset.labels={text}:column"):
+            value = OverridesParser.create().parse_override(as_override(words)).value()
+            read = OmegaConf.to_container(OmegaConf.create({"x": value}), resolve=True)["x"]
+            assert f"dataset.{words.partition('.')[2].partition('=')[0]}={read}" == words
+
+
+@pytest.mark.parametrize("setting", ["dataset.path=a${x}b.csv", "out=${x}", "dataset.labels=${x}"])
+def test_an_unknown_interpolation_is_named_with_its_setting(setting, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["kmdr", "dataset=file", "dataset.path=some.csv", setting])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert f"'{setting}' refers to 'x', which is not a setting; name one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["dataset.path", "out"])
+@pytest.mark.parametrize("path", ["a\nb.csv", "a\tb", "a\x1b[2Jb", "a\u2028b"])
+def test_a_path_may_have_control_characters(name, path):
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    assert OverridesParser.create().parse_override(as_override(f"{name}={path}")).value() == path

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 
 import pytest
 import yaml
@@ -12,9 +13,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from kmdr.atlas import design as atlas
 from kmdr.base.errors import UserError
+from kmdr.cli import help as usage
+from kmdr.cli.arguments import LISTED
+from kmdr.cli.listing import show
+from kmdr.config import unread_files
 from kmdr.config.compose import compose_configs, study_configs
 from kmdr.config.studies import GROUPS, MULTIVERSE_PREFIX, RESERVED, config_files, load_config, studies
-from kmdr.harness.jobs import compose, run_jobs
+from kmdr.config.suggestions import setting_names
+from kmdr.harness.experiment import experiments
+from kmdr.harness.jobs import compose, compose_studies, run_jobs
 from kmdr.multiverse import choices
 
 texts = st.text(st.characters(exclude_categories=["C"]))
@@ -59,14 +66,51 @@ def test_written_values_are_read_as_omegaconf_reads_them(tmp_path_factory, value
 @example("off")
 @example("~")
 @example("''")
-def test_a_plain_scalar_is_what_it_is_in_omegaconf(tmp_path_factory, text):
+@example("010")
+@example("-0_7")
+@example("1:30")
+@example("1:30.5")
+@example("08")
+def test_a_plain_scalar_is_what_it_is_in_omegaconf_or_in_decimal_digits(tmp_path_factory, text):
     file = tmp_path_factory.mktemp("yaml") / "some.yaml"
     file.write_text(f"a: {text}\nb: [{text}]\n", "utf-8")
     try:
         expected = in_omegaconf(file)
     except (yaml.YAMLError, ValueError):
         return
-    assert repr(load_config(file)) == repr(expected)
+    number, refusal = expected["a"], ""
+    try:
+        assert repr(load_config(file)) == repr(expected)
+    except UserError as error:
+        refusal = str(error)
+    if isinstance(number, bool) or not isinstance(number, int | float) or re.search("[xb]", text.lower()):
+        assert not refusal
+    else:
+        digits = text.strip().lower().replace("_", "").replace(".inf", "inf").partition(" #")[0]
+        assert bool(refusal) == (":" in text or float(digits) != number)
+        assert not refusal or re.search(r"some\.yaml, line 1: YAML reads .* to the base of (8|60); write", refusal)
+
+
+def bomb(levels):
+    """Return a YAML text whose aliases stand for nine to the power of this many values."""
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("where", ["conf/study", "conf/grid", "conf/reducer"])
+def test_aliases_that_stand_for_too_many_values_are_refused_before_they_are_expanded(where, tmp_path, monkeypatch):
+    file = tmp_path / where / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    plugin(monkeypatch, tmp_path)
+    for text in (bomb(12), "a: &a [*a]\n", "x: 1\n" + bomb(12) + "study: *a11\n"):
+        file.write_text(text)
+        with pytest.raises(UserError, match=r"mine\.yaml has .* values, more than 100000; use fewer aliases"):
+            load_config(file)
+        with pytest.raises(UserError, match=r"mine\.yaml has .* values"):
+            compose_configs(f"{where.removeprefix('conf/')}=mine")
+    file.write_text("a: &a [1, 2]\nb: *a\n")
+    assert load_config(file) == {"a": [1, 2], "b": [1, 2]}
 
 
 @pytest.mark.parametrize("text", ["a: 1\na: 2\n", "a: {b: 1, b: 2}\n", "a: [1\n", "a: !!python/object:os.system x\n"])
@@ -82,6 +126,7 @@ def test_a_file_without_settings_has_none(tmp_path):
     assert load_config(tmp_path / "empty.yaml") == {}
 
 
+VALID = {*setting_names(), "defaults"} - {"grid", "hydra"}
 STUDY = {"datasets": ["digits"], "reducers": ["none"]}
 
 
@@ -198,3 +243,102 @@ def test_no_study_has_the_name_of_rows_of_another_kind(tmp_path, monkeypatch, na
 def test_reserved_names_are_those_of_the_rows_without_a_study_file():
     assert set(RESERVED) == {"custom", atlas.STUDY, atlas.TIMES}
     assert choices.STUDY == MULTIVERSE_PREFIX
+
+
+@given(st.dictionaries(texts.filter(lambda text: text not in VALID), scalars, min_size=1))
+@example({"repeatss": 2})
+@example({"grid": "bzmd15"})
+def test_an_unknown_setting_of_a_study_is_refused_with_its_file_by_all_readers(tmp_path_factory, settings):
+    folder = tmp_path_factory.mktemp("plugin")
+    written_study(folder, STUDY, **settings)
+    with pytest.MonkeyPatch.context() as patch:
+        plugin(patch, folder)
+        for read in (studies, lambda: study_configs("mine"), lambda: compose_configs("study=mine")):
+            with pytest.raises(UserError, match=r"mine\.yaml: no setting is named .*valid: .*repeats"):
+                read()
+
+
+# Mistakes that the tree of a study does not show, but its composition does.
+MISTAKES = [
+    {"study": {**STUDY, "datasets": ["digitz"]}},
+    {"study": {**STUDY, "reducers": ["svds"]}},
+    {"study": {**STUDY, "reducers": [{"svd": {"rnak": 2}}]}},
+    {"kmeans": {"n_inits": 3}},
+    {"repeats": "many"},
+    {"r_grid": ["a"]},
+    {"defaults": ["override /grid: nothing"]},
+]
+
+
+@pytest.mark.parametrize("settings", MISTAKES)
+def test_a_mistake_in_one_of_many_studies_is_named_with_its_file(tmp_path, monkeypatch, settings):
+    written_study(tmp_path, **{"study": STUDY, **settings})
+    plugin(monkeypatch, tmp_path)
+    for read in (lambda: compose_studies("results"), lambda: experiments("mine")):
+        with pytest.raises(UserError, match=rf"^{tmp_path}.*/mine\.yaml"):
+            read()
+
+
+@pytest.mark.parametrize(
+    "invalid",
+    [["study: 5\n"], ["study: [\n", "repeats: 1\n"], ["repeatss: 1\n"], ["study: {datasets: [a], reducers: [b]}\n"]],
+)
+def test_a_list_of_studies_shows_the_valid_ones_and_names_each_invalid_file(tmp_path, monkeypatch, capsys, invalid):
+    written_study(tmp_path, STUDY)
+    for i, text in enumerate(invalid):
+        written_study(tmp_path, STUDY, f"invalid{i}").write_text(text)
+    plugin(monkeypatch, tmp_path)
+    assert show(["studies", "metrics"]) == 2
+    said = capsys.readouterr()
+    listed = re.findall(r"^  (\w+)\b", said.out, re.MULTILINE)
+    assert {*config_files("study")} - {f"invalid{i}" for i in range(len(invalid))} <= {*listed}
+    assert "ari" in listed
+    assert [line.partition(".yaml")[0][-8:] for line in said.err.splitlines()] == [
+        f"invalid{i}" for i in range(len(invalid))
+    ]
+    assert show(["metrics"]) == 0
+    usage.show(["study=mine", "--help"])
+
+
+def test_a_list_shows_the_other_kinds_when_one_cannot_be_read(tmp_path, monkeypatch, capsys):
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics" / "broken.py").write_text("1 / 0\n")
+    for name, text in (("own25", "title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n"), ("odd25", "title = 5\n")):
+        (tmp_path / "papers" / name).mkdir(parents=True)
+        (tmp_path / "papers" / name / "paper.toml").write_text(text)
+    plugin(monkeypatch, tmp_path)
+    assert show([]) == 2
+    said = capsys.readouterr()
+    assert re.findall(r"^(\w+)$", said.out, re.MULTILINE) == [kind for kind in LISTED if kind != "metrics"]
+    assert "  own25 " in said.out
+    assert [bool(re.search(r"broken\.py|odd25/paper\.toml", line)) for line in said.err.splitlines()] == [True, True]
+
+
+GROUPS_OF_PLUGINS = (*GROUPS, "reducer", "runner")
+FOLDERS = (
+    *(f"conf/{group}" for group in GROUPS_OF_PLUGINS), *(f"papers/own25/{folder}" for folder, _ in GROUPS.values()),
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from([*FOLDERS, "conf", "conf/dataset", "conf/studies", "conf/study/more", "papers/own25/studies/more"]),
+    st.sampled_from(["mine.yaml", "mine.yml", "mine.txt", ".mine.yaml"]),
+)
+@example("conf/dataset", "mine.yaml")
+@example("conf", "config.yaml")
+def test_a_configuration_that_is_not_read_is_named_once(tmp_path_factory, folder, name):
+    root = tmp_path_factory.mktemp("plugin")
+    (root / "papers" / "own25").mkdir(parents=True)
+    (root / "papers" / "own25" / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
+    (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / folder / name).write_text("n_init: 3\n")
+    with pytest.MonkeyPatch.context() as patch:
+        plugin(patch, root)
+        said = []
+        patch.setattr(unread_files, "tell", said.append)
+        is_read = any((root / folder / name) in config_files(group).values() for group in GROUPS_OF_PLUGINS)
+        for _ in range(2):
+            compose_configs("dataset=digits")
+        is_configuration = name.startswith("mine.y") or name == "config.yaml"
+        assert len(said) == (is_configuration and not is_read)
+        assert all(str(root / folder / name) in line for line in said)

@@ -92,6 +92,26 @@ def test_a_study_that_is_run_by_itself_no_longer_counts_as_short(tmp_path, monke
     assert (plan["full"], plan["studies"]) == (True, {})
 
 
+@pytest.mark.parametrize("limits", [{"repeats": 1, "grid": 1}, {"budget": 61.0}])
+def test_a_short_run_into_a_folder_with_all_rows_of_a_study_does_not_make_it_short(limits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def study(name):
+        return compose(
+            f"study={name}", "repeats=2", "study.datasets=[digits]", "study.reducers=[none]", "r_grid=[2,3]",
+            "kmeans.n_init=1", "out=o",
+        )  # fmt: skip
+
+    jobs.run_jobs([study("bmd09_table1")], Limits())
+    whole = json.loads((tmp_path / "o" / "plan.json").read_text())["studies"]
+    jobs.run_jobs([study("bmd09_table1"), study("bzmd15_fig1")], Limits(repeats=1, grid=1))
+    plan = json.loads((tmp_path / "o" / "plan.json").read_text())
+    assert plan["studies"]["bmd09_table1"] == whole["bmd09_table1"]
+    assert plan["studies"]["bzmd15_fig1"]["thinned_grid"]
+    jobs.run_jobs([study("bmd09_table1")], Limits(**limits))
+    assert json.loads((tmp_path / "o" / "plan.json").read_text())["studies"]["bmd09_table1"] == whole["bmd09_table1"]
+
+
 def test_rounds_of_a_study_count_together_and_its_last_run_replaces_earlier_ones(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     study = ("study=bmd09_table1", *TINY[3:5], "study.datasets=[digits]", "kmeans.n_init=1", "out=o")

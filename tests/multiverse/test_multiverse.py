@@ -390,7 +390,11 @@ BROKEN = [
     ("studie", "[bmd09_table1]", "no key in"),
     ("studies", "[bmd10_table1]", "no name for studies"),
     ("studies", "bmd09_table1", "not a list of names"),
+    ("datasets", "[nipss]", "did you mean 'nips'"),
+    ("methods", "{leverages: {runs: 9}}", "did you mean 'leverage'"),
     ("universes", "many", "not a whole number"),
+    ("universes", "010", "to the base of 8; write"),
+    ("r_grid", "&a [*a]", "use fewer aliases"),
     ("claims", "[lf20-1]", "no name for claims"),
     ("numbers", "{bmd09_table9: {}}", "not an id of the paper's"),
     ("numbers", "{bmd09_table1: {share: {of: accuracy}}}", "lacks one of"),
@@ -404,6 +408,8 @@ BROKEN = [
     ("choices", "{starts: {plus: {kmeans: {start: plus}}, sampled: {}}}", "write {}"),
     ("choices", "{starts: {sampled: {}, plus: {kmean: {start: plus}}}}", "no key in 'plus'"),
     ("choices", "{starts: {sampled: {}, plus: {kmeans: plus}}}", "not a mapping"),
+    ("choices", "{starts: {sampled: {}, plus: {reducers: {leverages: {k: 3}}}}}", "did you mean 'leverage'"),
+    ("choices", "{starts: {sampled: {}, plus: {studies: {bmd09_table1: {datasets: {nipss: {}}}}}}}", "mean 'nips'"),
     ("choices", "{starts: {sampled: {}, few: {methods: {svd: {runs: 3}}}}}", "no key in methods"),
 ]
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import subprocess
 import sys
 from textwrap import dedent
 
@@ -22,6 +23,8 @@ from kmdr.datasets.sources.loaders import all_loaders
 from kmdr.harness import rescore
 from kmdr.harness.jobs import compose
 from kmdr.harness.verify import verify
+from kmdr.metrics.scores import matchings
+from kmdr.reporting.reproduce import check_modules
 from kmdr.results.check import faults
 from kmdr.results.table import rows_of
 
@@ -364,6 +367,33 @@ def test_verify_names_a_remedy_that_works_for_a_method_of_a_plugin_that_is_not_i
     assert outcome.detail == "third-party code: reducer=guest_uniform; KMDR_PATH=PLUGIN runs it"
 
 
+@pytest.mark.parametrize("form", ["twice", "link", "relative"])
+def test_a_command_takes_a_folder_that_is_named_twice_once_and_keeps_a_relative_one(form, guest, tmp_path, monkeypatch):
+    """The papers of a folder that was named twice were refused, and another current folder meant other plugins."""
+    (guest / "papers" / "own25").mkdir(parents=True)
+    (guest / "papers" / "own25" / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
+    (tmp_path / "link").symlink_to(guest)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    several = {"twice": [str(guest), "", str(guest)], "link": [str(guest), "link"], "relative": ["lab"]}[form]
+    monkeypatch.setenv("KMDR_PATH", ":".join(several))
+
+    def look():
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert "own25" in {paper.name for paper in guests.paper_folders()}
+        assert "guest_uniform" in reducers.names()
+        assert [root.folder for root in guests.plugin_roots()] == [guest]
+
+    assert exit_status(look) == 0
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "~nobody-at-all/plugin"])
+def test_a_plugin_folder_that_does_not_exist_is_named(folder, monkeypatch, capsys):
+    monkeypatch.setenv("KMDR_PATH", folder)
+    assert exit_status(guests.plugin_roots) == 2
+    assert folder in capsys.readouterr().err
+
+
 def test_two_of_one_name_are_refused(guest):
     (guest / "reducers/other.py").write_text((guest / "reducers/uniform.py").read_text())
     with pytest.raises(UserError, match="two reducers are named 'guest_uniform'"):
@@ -374,6 +404,53 @@ def test_a_module_that_raises_is_named(guest):
     (guest / "engines/broken.py").write_text("1 / 0\n")
     with pytest.raises(UserError, match=r"broken\.py cannot be imported \(ZeroDivisionError"):
         engines.names()
+
+
+@pytest.mark.parametrize("helper", [False, True])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1 / 0",
+        "import numpy.nothing",
+        "import json; json.loads('{')",
+        "from kmdr.base.errors import UserError; raise UserError('why')",
+        "from kmdr.metrics import metric; metric('no name!', 'x', 0, 1, 'higher')(print)",
+    ],
+)
+@pytest.mark.parametrize("kind", ["reducers", "engines", "metrics", "datasets", "papers/own25"])
+def test_the_message_on_a_module_that_raises_has_its_file_and_line(kind, line, helper, guest, capsys):
+    look = {"reducers": reducers.names, "engines": engines.names, "metrics": metrics.metrics, "datasets": all_loaders}
+    folder = guest / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    if kind == "papers/own25":
+        (folder / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
+    (folder / "broken.py" if helper else folder / "claims.py").write_text(f"\n\n{line}\n")
+    if helper:
+        (folder / "claims.py").write_text("from .broken import x\n")
+    assert exit_status(look.get(kind, check_modules)) == 2
+    assert f"{folder.resolve()}/{'broken' if helper else 'claims'}.py:3)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("1 / 0", r"matchings\.py cannot be imported \(ZeroDivisionError"),
+        ("MATCHING = {}", r"MATCHINGS of .*matchings\.py is None; give functions"),
+        ("MATCHINGS = 5", r"MATCHINGS of .*matchings\.py is 5; give functions"),
+        ("MATCHINGS = {'own25': 5}", r"MATCHINGS of .*matchings\.py is .*; give functions"),
+        ("MATCHINGS = {5: len}", r"matchings\.py has a matching named 5, which is not a text or is taken"),
+        ("MATCHINGS = {'best': len}", r"matchings\.py has a matching named 'best', .* is taken"),
+        ("MATCHINGS = {'lf20_rows': len}", r"matchings\.py has a matching named 'lf20_rows', .* is taken"),
+    ],
+)
+def test_matchings_of_a_paper_that_are_none_are_refused_with_their_file(content, words, guest, tmp_path):
+    folder = guest / "papers" / "own25"
+    folder.mkdir(parents=True)
+    (folder / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
+    taken = next(name for name in matchings() if name not in ("best", "identity"))
+    (folder / "matchings.py").write_text(content.replace("lf20_rows", taken))
+    with pytest.raises(UserError, match=words.replace("lf20_rows", taken)):
+        run(tmp_path / "o")
 
 
 @pytest.mark.parametrize(
@@ -403,6 +480,31 @@ def test_a_module_that_ends_the_process_is_named_and_the_command_fails(kind, loo
     (guest / kind / "ends.py").write_text(ending)
     assert exit_status(look) == 2
     assert "ends.py:1 ended the command (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", [0, 3])
+@pytest.mark.parametrize("place", ["draw", "thread", "child"])
+def test_a_reducer_that_ends_the_process_is_a_failed_row_or_named(place, status, guest, tmp_path):
+    """With runner=sequential, the command ended without a word, and with status 0 if the reducer gave that."""
+    call = {
+        "draw": f"os._exit({status})",
+        "thread": f"t = threading.Thread(target=lambda: os._exit({status})); t.start(); t.join()",
+        "child": f"p = os.fork(); os._exit({status}) if not p else os.waitpid(p, 0)",
+    }[place]
+    file = guest / "reducers" / "uniform.py"
+    text = file.read_text().replace(
+        "def draw(self, A, r, rng, state):", f"def draw(self, A, r, rng, state):\n        {call}"
+    )
+    file.write_text(f"import os, threading\n{text}")
+    settings = ("dataset=guest_grid", "reducer=guest_uniform", "r_grid=[2]", "repeats=1", "runner=sequential")
+    command = [sys.executable, "-m", "kmdr", *settings, f"out={tmp_path / 'o'}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == {"draw": 1, "thread": status or 1, "child": 0}[place], done.stderr
+    if place == "thread":
+        assert f"a thread of a method called os._exit({status})" in done.stderr
+    else:
+        (row,) = csv.DictReader((tmp_path / "o" / "rows.csv").open())
+        assert (f"the method called os._exit({status})" in row["error"]) == (place == "draw")
 
 
 def test_a_packages_entry_point_names_a_guest(tmp_path, monkeypatch):

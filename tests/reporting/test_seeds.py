@@ -29,12 +29,12 @@ def test_differences_between_seeds_are_counted_and_claims_of_another_verdict_nam
     table = side_by_side(now.assign(verdict="supported"), now.assign(statement_verdict="supported"))
     assert table["same_statement"].tolist() == [True, False]
     assert sentence(table) == (
-        "With another seed, 0 of the 1 verdicts that both runs have and 1 of 2 central statements are the same; the "
+        "With another seed, 0 of the 1 verdict that both runs have and 1 of 2 central statements are the same; the "
         "verdicts on bzd10-1 differ, and each of these claims is undecided with one of the seeds."
     )
     reversed_ = side_by_side(now.assign(verdict="supported"), now.assign(verdict="not supported"))
     assert sentence(reversed_).endswith("the verdicts on bzd10-1 differ.")
-    same = "With another seed, 1 of the 1 verdicts that both runs have and 2 of 2 central statements are the same."
+    same = "With another seed, 1 of the 1 verdict that both runs have and 2 of 2 central statements are the same."
     assert sentence(side_by_side(now, now)) == same
 
 
@@ -54,7 +54,7 @@ def test_claims_without_a_verdict_for_one_seed_are_not_compared(without):
     table = side_by_side(pd.concat([now, other]), pd.concat([now, other.assign(verdict=without)]))
     assert len(table) == 4
     assert sentence(table) == (
-        "With another seed, 1 of the 1 verdicts that both runs have and 2 of 2 central statements are the same."
+        "With another seed, 1 of the 1 verdict that both runs have and 2 of 2 central statements are the same."
     )
 
 

@@ -416,7 +416,7 @@ def validate(known: Evidence, goal: Goal, rules: Mapping[str, Choice], *, with_d
     if len(sources) < 3:
         raise UserError(
             f"a method that is {goal.speedup:g} times as fast as k-means on all features is known for data of "
-            f"{len(sources)} sources only; ask for a smaller speed-up"
+            f"{counted(len(sources), 'source')} only; ask for a smaller speed-up"
         )
     R = np.where(tested[:, None], R, np.nan)
     names = candidates(with_domain=with_domain)

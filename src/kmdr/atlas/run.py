@@ -1,9 +1,11 @@
 """Run the atlas: rounds of more and more repetitions, until the intervals are narrow or the time is over."""
 
 import math
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 import pandas as pd
@@ -12,11 +14,11 @@ from kmdr import datasets, reducers
 from kmdr.analysis.results import Results
 from kmdr.atlas import tables
 from kmdr.atlas.design import ALL_FEATURES, STUDY, TIMES, Design, Form, Method, Rule, design, key_of, sizes
-from kmdr.atlas.effects import KEY, effects, names_of
+from kmdr.atlas.effects import KEY, effects, names_of, with_engines
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
 from kmdr.base.outside import import_errors
-from kmdr.base.text import tell
+from kmdr.base.text import counted, tell
 from kmdr.config.protocols import Config, choice
 from kmdr.datasets import UnavailableError, registry
 from kmdr.harness.jobs import Job, run_jobs
@@ -113,7 +115,10 @@ def available(names: Sequence[str]) -> list[str]:
     if len(absent) == 1:
         tell(f"kmdr: {next(iter(absent.values()))}")
     elif absent:
-        tell(f"kmdr: without {len(absent)} datasets that are not available: {', '.join(absent)}; see 'kmdr data where'")
+        tell(
+            f"kmdr: without {counted(len(absent), 'dataset')} that are not available: {', '.join(absent)}; "
+            "see 'kmdr data where'"
+        )
     return [name for name in names if name not in absent]
 
 
@@ -156,11 +161,43 @@ def with_method(plan: Design, name: str) -> Design:
     """
     if name == ALL_FEATURES:
         raise UserError(f"METHOD = {name} is k-means on all features, which is run next to any method; name another")
-    outside = Method("outside", {"path": name})
-    method = plan.methods.get(name) or (outside if "." in name else Method(name))
+    method = _method(plan, name)
     key = key_of(method)
     label = names_of(pd.DataFrame([key], columns=["reducer", "params"]))[key]
     return replace(plan, methods={ALL_FEATURES: plan.methods[ALL_FEATURES], label: method})
+
+
+def command_of(rows: pd.DataFrame) -> str:
+    """Return the commands that run the methods of some rows of an atlas again.
+
+    They name no method if the rows have all that every atlas runs, or one with parameters that no command sets.
+    """
+    plan = design()
+    runs = with_engines(rows)
+    names: list[str] = []
+    for (reducer, params), name in sorted(names_of(runs).items(), key=itemgetter(1)):
+        if name in plan.methods:
+            names += [name] * (name != ALL_FEATURES)
+        elif _is_default(reducer, params):
+            names.append(reducer)
+        else:
+            return "kmdr atlas"
+    if not names or {name for name, method in plan.methods.items() if method.some} - {ALL_FEATURES} <= {*names}:
+        return "kmdr atlas"
+    return " && ".join(shlex.join(["kmdr", "atlas", f"METHOD={name}"]) for name in names)
+
+
+def _is_default(reducer: str, params: str) -> bool:
+    """Return whether ``METHOD=reducer`` has these parameters; classes that rows name are not imported."""
+    if "," in reducer or "." in reducer:
+        return "," not in reducer and params in ("", "{}")
+    return reducer in reducers.names() and key_of(Method(reducer)) == (reducer, params)
+
+
+def _method(plan: Design, name: str) -> Method:
+    """Return the method of the atlas, the reducer or the class of a name."""
+    outside = Method("outside", {"path": name})
+    return plan.methods.get(name) or (outside if "." in name else Method(name))
 
 
 def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), method: str | None = None) -> int:
@@ -200,7 +237,10 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
     timed = {cell: grid for cell in todo if (grid := _timed_grid(plan, cell))}
     for repeats in [plan.repeats.least] if thin else _rounds(plan.repeats):
         count = sum(len(grid) for grid in asked.values())
-        tell(f"kmdr: atlas: {count} cells of {len(names)} datasets, {repeats} repetitions each")
+        tell(
+            f"kmdr: atlas: {counted(count, 'cell')} of {counted(len(names), 'dataset')}, "
+            f"{counted(repeats, 'repetition')} each"
+        )
         status = max(status, run(STUDY, asked, repeats))
         if not has_rows(out):
             raise UserError("the budget was over before any trial of the atlas; give more, e.g. BUDGET=10m")

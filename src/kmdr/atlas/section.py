@@ -66,11 +66,14 @@ class AtlasSection:
         Its tables and figures by heading.
     data : mapping
         What the script of the page reads.
+    command : str
+        That runs its methods again.
     """
 
     summary: tuple[str, ...]
     pieces: Mapping[str, list[Piece]]
     data: Mapping[str, Any]
+    command: str = "kmdr atlas"
 
     @property
     def files(self) -> dict[Path, bytes]:
@@ -340,7 +343,8 @@ def _summary(
     multiples = f", r from {r.min():g} k to {r.max():g} k" if len(r) else ""
     yield (
         f"{counted(some['dataset'].nunique(), 'dataset')} of {counted(some['source'].nunique(), 'source')}, "
-        f"{counted(others['method'].nunique(), 'method')} and k-means on all features{multiples}: {runs} trials."
+        f"{counted(others['method'].nunique(), 'method')} and k-means on all features{multiples}: "
+        f"{counted(runs, 'trial')}."
     )
     without = effects[~effects["method"].isin(some["method"].unique()) & (effects["failed"] != "")]
     for method, reason in without.groupby("method")["failed"].first().items():

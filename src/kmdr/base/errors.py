@@ -108,3 +108,19 @@ def raised_by(error: BaseException) -> str:
         if package not in sys.stdlib_module_names | {"kmdr", "hydra"}:
             places.append(f"{frame.f_code.co_filename}:{line}")
     return places[-1] if places else ""
+
+
+def imported_at(error: BaseException) -> str:
+    """Return file and line of the last statement of a module, except kmdr's and Python's, whose import raised an error.
+
+    It is empty if the error was not raised while a module was imported.
+    """
+    places = []
+    cause: BaseException | None = error
+    while cause is not None:
+        for frame, line in traceback.walk_tb(cause.__traceback__):
+            package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if frame.f_code.co_name == "<module>" and package not in sys.stdlib_module_names | {"kmdr", "__main__"}:
+                places.append(f"{frame.f_code.co_filename}:{line}")
+        cause = cause.__cause__
+    return places[-1] if places else ""

@@ -10,10 +10,10 @@ import resource
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kmdr.base.errors import UserError, raised_by, shown
+from kmdr.base.errors import UserError, imported_at, raised_by, shown
 from kmdr.base.paths import check_library_caches, place_library_caches
 from kmdr.base.signals import INTERRUPTED, interruptible
 from kmdr.base.text import Output, escaped_output, silence, single_line, tell
@@ -153,17 +153,41 @@ def exit_status(command: Callable[[], int | None]) -> int:
         return _exit_status(command)
 
 
+def _fix_plugin_path() -> None:
+    """Make the folders of KMDR_PATH absolute, each once: they stay the same if this command or a job changes folder."""
+    folders: dict[str, str] = {}
+    for text in filter(None, os.environ.get("KMDR_PATH", "").split(os.pathsep)):
+        try:
+            path = Path(text).expanduser().absolute()
+            folders.setdefault(str(path.resolve()), str(path))
+        except (OSError, RuntimeError) as error:
+            raise UserError(f"KMDR_PATH names {text}, which is not a folder ({error}); give the whole path") from error
+    if folders:
+        os.environ["KMDR_PATH"] = os.pathsep.join(folders.values())
+
+
+def report_mistakes(errors: Iterable[UserError]) -> int:
+    """Print each error once, on one line, and return the exit status: 0 if there is none."""
+    lines = {}
+    for error in errors:
+        place = imported_at(error)
+        lines[str(error)] = f" (raised at {place})" if place and place not in str(error) else ""
+    for text, suffix in lines.items():
+        tell(single_line(f"kmdr: {text}{suffix}"))
+    return _MISTAKE if lines else 0
+
+
 def _exit_status(command: Callable[[], int | None]) -> int:
     Output.error = ""
     try:
+        _fix_plugin_path()
         with interruptible():
             code = command() or 0
         sys.stdout.flush()
         if Output.error:
             raise OSError(Output.error)
     except UserError as error:
-        tell(single_line(f"kmdr: {error}"))
-        return _MISTAKE
+        return report_mistakes([error])
     except KeyboardInterrupt:  # raised by something other than a signal
         tell(INTERRUPTED)
         return 130

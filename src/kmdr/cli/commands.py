@@ -42,7 +42,9 @@ def report(folder: Path, *, pdf: bool = False) -> None:
     from kmdr.harness.plan import ALLOWANCE_SECONDS
     from kmdr.harness.progress import Progress
     from kmdr.reporting.build import build
+    from kmdr.reporting.reproduce import check_modules
 
+    check_modules()
     with Progress(0, ALLOWANCE_SECONDS) as progress:
         page = build(folder, studies(), again=True, tell=progress.making, formats=WITH_PDF if pdf else FORMATS)
     print(page)

@@ -12,7 +12,7 @@ from kmdr.base.paths import CONF
 from kmdr.base.process import version
 from kmdr.base.text import two_columns, wrapped
 from kmdr.cli.arguments import COMMANDS
-from kmdr.config.studies import config_files, studies
+from kmdr.config.studies import config_files, read_study
 
 _TITLE = "dimensionality reduction before k-means, measured as published papers measured it"
 _FIRST_STEPS = (
@@ -108,7 +108,7 @@ def _summary(group: str, name: str) -> str:
         shape = f": {entry(name).shape}" if entry(name).n else ""
         return f"{entry(name).title}{shape}."
     if group == "study":
-        study = next(study for study in studies() if study["name"] == name)
+        study = read_study(name)
         return (
             f"{study['title']}. {study['note']} Datasets: {', '.join(study['datasets'])}. "
             f"Reducers: {', '.join(study['reducers'])}."

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import kmdr
-from kmdr.base.plugins import origin_of, paper_folders, plugin_roots
+from kmdr.base.errors import UserError
+from kmdr.base.plugins import PaperFolder, origin_of, paper_folders, plugin_roots
+from kmdr.base.process import report_mistakes
 from kmdr.base.text import aligned, two_columns, wrapped
 from kmdr.cli.arguments import LISTED
 
@@ -30,15 +32,32 @@ _NOTES = {
 }
 
 
-def show(kinds: Sequence[str]) -> None:
-    """Print one line per available thing of each kind; lines of plugins end with their name, version and hash."""
-    print("\n\n".join("\n".join(_section(kind)) for kind in kinds or LISTED))
+def show(kinds: Sequence[str]) -> int:
+    """Print one line per available thing of each kind; lines of plugins end with their name, version and hash.
+
+    Invalid files are named on stderr after the valid ones, and the exit status is that of a mistake.
+    """
+    sections, errors = [], list[UserError]()
+    for kind in kinds or LISTED:
+        try:
+            rows = _ROWS[kind]()
+            errors += [row for row in rows if isinstance(row, UserError)]
+            sections.append("\n".join(_section(kind, [row for row in rows if not isinstance(row, UserError)])))
+        except UserError as error:
+            errors.append(error)
+    if sections:
+        print("\n\n".join(sections))
+    status = report_mistakes(errors)
+    if not errors:
+        from kmdr.config.unread_files import tell_unread_files
+
+        tell_unread_files()
+    return status
 
 
-def _section(kind: str) -> Iterator[str]:
+def _section(kind: str, rows: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of a kind; all columns but the last two, the text and the plugin, are aligned."""
     yield kind
-    rows = _ROWS[kind]()
     texts = ["; ".join(filter(None, row[-2:])) for row in rows]
     lines = list(two_columns(list(zip(aligned([row[:-2] for row in rows]), texts, strict=True)), "  "))
     yield from _group_by_domain(rows, lines) if kind == "datasets" else lines
@@ -127,28 +146,38 @@ def _metrics() -> list[Row]:
     return [(m.name, m.label, f"{m.low:g} to {m.high:g}", origin_of(m.function.__module__)) for m in known]
 
 
-def _papers() -> list[Row]:
+def _papers() -> list[Row | UserError]:
     rows = []
-    try:
-        for paper in paper_folders():
+    errors: list[Row | UserError] = []
+    for paper in paper_folders():
+        try:
             table = tomllib.loads((paper.folder / "paper.toml").read_text("utf-8"))
             title = str(table["title"]).partition(" (")[0]
-            rows.append((table["year"], paper.name, title, origin_of(f"{paper.package}.")))
-    except (ValueError, KeyError, TypeError):
-        from kmdr.claims.catalogue import papers
-
-        papers()  # reports what is wrong with a paper.toml
-        raise
-    return [row[1:] for row in sorted(rows)]
+            rows.append((int(table["year"]), paper.name, title, origin_of(f"{paper.package}.")))
+        except (ValueError, KeyError, TypeError):
+            errors.append(_paper_error(paper))
+    return [*(row[1:] for row in sorted(rows)), *errors]
 
 
-def _studies() -> list[Row]:
-    from kmdr.config.studies import studies
+def _paper_error(paper: PaperFolder) -> UserError:
+    """Return what is wrong with a ``paper.toml``."""
+    from kmdr.claims import catalogue
 
-    return [(study["name"], study["title"].partition(" (")[0], "") for study in studies()]
+    try:
+        catalogue._read(paper)
+    except UserError as error:
+        return error
+    return UserError(f"{paper.folder / 'paper.toml'} cannot be read; follow the other papers' files")
 
 
-_ROWS: dict[str, Callable[[], list[Row]]] = {
+def _studies() -> list[Row | UserError]:
+    from kmdr.config.studies import readable_studies
+
+    valid, errors = readable_studies()
+    return [*((study["name"], study["title"].partition(" (")[0], "") for study in valid), *errors]
+
+
+_ROWS: dict[str, Callable[[], Sequence[Row | UserError]]] = {
     "datasets": _datasets, "reducers": _reducers, "engines": _engines, "metrics": _metrics, "papers": _papers,
     "studies": _studies,
 }  # fmt: skip

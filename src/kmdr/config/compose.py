@@ -23,11 +23,13 @@ from omegaconf.errors import OmegaConfBaseException
 from kmdr import datasets
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.paths import CONF
+from kmdr.base.text import counted
 from kmdr.config import source
 from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
-from kmdr.config.studies import config_files, load_study, on_request
+from kmdr.config.studies import config_files, load_study, naming_study, on_request
 from kmdr.config.suggestions import unknown_choice
+from kmdr.config.unread_files import tell_unread_files
 
 T = TypeVar("T")
 Write = Callable[[Path, str, bytes], object]
@@ -79,9 +81,13 @@ def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
             names = list(_keys(hydra.compose("config", overrides=choices)))
         siblings = [name for name in names if name.rpartition(".")[0] == key.rpartition(".")[0]]
         return unknown("setting", key, siblings or names)
-    if "Ambiguous value" in str(error):
-        return UserError(f"{_first_line(error)}; to run one after the other, write 'kmdr -m …'")
-    return UserError(_first_line(error))
+    text = _first_line(error)
+    if missing := re.match(r"Interpolation key '([^']+)' not found", str(error)):
+        setting = next((shown(given) for given in overrides if "${" in given and missing[1] in given), "a setting")
+        text = f"{setting} refers to {shown(missing[1])}, which is not a setting; name one"
+    elif "Ambiguous value" in str(error):
+        text += "; to run one after the other, write 'kmdr -m …'"
+    return UserError(text)
 
 
 @contextmanager
@@ -108,6 +114,7 @@ def _explained(overrides: Sequence[str]) -> Iterator[None]:
 def _hydra() -> AbstractContextManager[Any]:
     """Return a context in which Hydra composes: that of the running command, if it is one of Hydra's."""
     source.register()
+    tell_unread_files()
     if GlobalHydra.instance().is_initialized():
         return nullcontext()
     return hydra.initialize_config_dir(str(CONF), version_base="1.3")
@@ -193,16 +200,22 @@ def composed_studies(out: str, seed: int | None = None) -> dict[str, Config]:
     return {name: _composed(file, out, files, seed) for name, file in sorted(config_files("study").items())}
 
 
-def compose_study_configs(out: str, seed: int | None = None) -> list[list[Config]]:
-    """Return what `compose_configs` returns for each study that runs without being named."""
+def compose_study_configs(out: str, seed: int | None = None) -> dict[str, list[Config]]:
+    """Return what `compose_configs` returns for each study that runs without being named, by its name."""
     named_only = on_request()
-    return [_expanded(config, []) for name, config in composed_studies(out, seed).items() if name not in named_only]
+    configs = {}
+    for name, config in composed_studies(out, seed).items():
+        if name not in named_only:
+            with naming_study(name):
+                configs[name] = _expanded(config, [])
+    return configs
 
 
 def study_configs(study: str) -> list[Config]:
     """Return one configuration per dataset and reducer of a study; an empty list if the study does not exist."""
     file = config_files("study").get(study)
-    return [] if file is None else pairs(_composed(file, "results", _group_files()))
+    with naming_study(study):
+        return [] if file is None else pairs(_composed(file, "results", _group_files()))
 
 
 # -- from a command line to jobs -------------------------------------------------------------------------------------
@@ -233,7 +246,9 @@ def _check_sweep(arguments: Sequence[str]) -> None:
             raise UserError(f"{argument!r} matches nothing; 'kmdr list' shows the available names")
         count *= size
     if count > _MOST_JOBS:
-        raise UserError(f"the sweep has {count} jobs, more than {_MOST_JOBS}; sweep over less, or in several commands")
+        raise UserError(
+            f"the sweep has {counted(count, 'job')}, more than {_MOST_JOBS}; sweep over less, or in several commands"
+        )
 
 
 @contextmanager
@@ -289,6 +304,7 @@ def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable
 
     sys.argv = [as_override(argument) for argument in sys.argv]
     source.register()
+    tell_unread_files()
     with _explained(sys.argv[1:]):
         sys.argv[1:] = checked_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])

@@ -12,29 +12,39 @@ from hydra._internal.utils import get_args_parser
 from kmdr.base.errors import UserError
 from kmdr.base.text import quoted
 from kmdr.config.suggestions import check_words, setting_names, unknown_setting
+from kmdr.config.yaml_check import check_yaml
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
-# A configuration file has a few dozen values.
 _MOST_YAML_BYTES = 2**20
-_MOST_VALUES = 100_000
 
 
 def as_override(argument: str) -> str:
     """Return an argument as Hydra takes it: ``--refresh``, a separator, a path, or a setting of another package.
 
     Separators and paths are quoted, because Hydra would read a comma as a list and 1e3 as a number, and refuse ~ and é.
-    A path stays as it is if it begins with Hydra's syntax, or has a backslash, an interpolation, or more than one part.
+    A path stays as it is if it begins with Hydra's syntax, or has a backslash, an interpolation, or more than one part,
+    unless there is a file of this name.
     """
     if argument == "--refresh":
         return "refresh=true"
     if separator := re.fullmatch(r"(dataset\.(?:decimal|separator)=)([,;| ]|\t|\\t)", argument):
         return f"{separator[1]}'{separator[2]}'"
+    named = re.fullmatch(r"(dataset\.(?:path|labels)=)(?!null$)(.+)", argument, re.DOTALL)
+    if named and _is_path(named[2]):
+        return f"{named[1]}{quoted(named[2])}"
     path = re.fullmatch(r"((?:dataset\.(?:path|labels)|out)=)(?!null$)([^\[\"'{$\\][^\\]*)", argument)
     several = path and ("," in path[2]) and re.search(r"[\[\"'{]|^[\w./~+,-]*$", path[2], re.ASCII)
-    if path and not several and "${" not in path[2] and path[2].isprintable():
+    if path and not several and "${" not in path[2]:
         return f"{path[1]}{quoted(path[2])}"
     return f"++{argument}" if argument.startswith(_FREE) else argument
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text is the path of a file, perhaps with a column."""
+    with suppress(OSError, ValueError, RuntimeError):  # such as a name that is too long
+        return any(name and Path(name).expanduser().exists() for name in (text, text.rpartition(":")[0]))
+    return False
 
 
 def _parsed(arguments: Sequence[str]) -> Any:
@@ -88,24 +98,11 @@ def checked_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def _check_yaml(file: Path) -> None:
-    """Raise `UserError` for a configuration that is not a regular file, is too large, or has endless aliases.
+    """Raise `UserError` for a configuration that is not a regular file, or that `check_yaml` refuses.
 
     Errors of syntax are left to Hydra.
     """
-    sizes: dict[int, float] = {}
-
-    def size(node: Any) -> float:
-        """Return the number of values in a node once its aliases are expanded."""
-        if id(node) not in sizes:
-            sizes[id(node)] = float("inf")  # for a node that contains itself
-            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-            items = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
-            sizes[id(node)] = 1 + sum(map(size, items))
-        return sizes[id(node)]
-
     if not file.is_file() or file.stat().st_size > _MOST_YAML_BYTES:
         raise UserError(f"{file} is not a file of at most {_MOST_YAML_BYTES} bytes; remove it from the folder")
     with suppress(yaml.YAMLError, UnicodeDecodeError):
-        count = size(yaml.compose(file.read_text("utf-8"), yaml.SafeLoader))
-        if count > _MOST_VALUES:
-            raise UserError(f"{file} has {count:.0f} values, more than {_MOST_VALUES}; use fewer aliases")
+        check_yaml(file, file.read_text("utf-8"))

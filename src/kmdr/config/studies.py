@@ -1,7 +1,8 @@
 """Configuration files of kmdr, papers and plugins, and the studies among them."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from omegaconf.errors import OmegaConfBaseException
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.paths import CONF
 from kmdr.base.plugins import paper_folders, plugin_roots
+from kmdr.config.suggestions import setting_names
+from kmdr.config.yaml_check import check_yaml
 
 # For each group of configurations that a paper may have: its folder in the paper's, and the package of its files.
 GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmeans": ("kmeans", "kmeans")}
@@ -60,7 +63,7 @@ def _current(file: Path) -> dict[str, Any]:
     """Return a configuration that its callers share."""
     try:
         return _read(file, file.stat().st_mtime_ns)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
 
 
@@ -68,6 +71,7 @@ def _current(file: Path) -> dict[str, Any]:
 def _read(file: Path, changed: int) -> dict[str, Any]:
     del changed  # the file is read again after it was modified
     text = file.read_text("utf-8")
+    check_yaml(file, text, _Loader)
     config = yaml.load(text, _Loader)
     if "${" in text:
         OmegaConf.create(config)  # refuses malformed interpolations
@@ -83,9 +87,18 @@ def _invalid(file: Path) -> UserError:
     )
 
 
+def _check_keys(file: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a setting that no run has."""
+    known = {*setting_names(), "defaults"} - {"grid", "hydra"}
+    for name in config:
+        if name not in known:
+            raise UserError(f"{file}: {unknown('setting', name, known)}")
+
+
 def load_study(file: Path) -> dict[str, Any]:
     """Return the configuration of a study as `load_config` does, with the file's name unless the study has one."""
     config = load_config(file)
+    _check_keys(file, config)
     if not isinstance(config.get("study"), dict):
         raise _invalid(file)
     config["study"].setdefault("name", file.stem)
@@ -106,6 +119,35 @@ def studies() -> tuple[Mapping[str, Any], ...]:
         When a file is not a valid study.
     """
     return tuple(_study(path) for _, path in sorted(config_files("study").items()))
+
+
+def read_study(name: str) -> Mapping[str, Any]:
+    """Return what `studies` does of one study."""
+    return _study(config_files("study")[name])
+
+
+@contextmanager
+def naming_study(name: str) -> Iterator[None]:
+    """Let an error about a study begin with the name of its file, unless it has that already."""
+    try:
+        yield
+    except UserError as error:
+        file = str(config_files("study").get(name, ""))
+        if not file or file in str(error):
+            raise
+        raise UserError(f"{file}: {error}") from error
+
+
+def readable_studies() -> tuple[list[Mapping[str, Any]], list[UserError]]:
+    """Return what `studies` does of the valid files, and the error of each invalid one."""
+    valid: list[Mapping[str, Any]] = []
+    errors: list[UserError] = []
+    for _, path in sorted(config_files("study").items()):
+        try:
+            valid.append(_study(path))
+        except UserError as error:
+            errors.append(error)
+    return valid, errors
 
 
 def on_request() -> frozenset[str]:
@@ -142,6 +184,7 @@ _STUDY_KEYS = {"name", "datasets", "reducers", "most_repeats", *_ENTRIES}
 
 def _study(path: Path) -> Mapping[str, Any]:
     config = _current(path)  # a copy takes ten times as long as the rest, and reports ask for all studies often
+    _check_keys(path, config)
     try:
         given = {str(key): value for key, value in config["study"].items() if value is not None or key == "name"}
         study = {"name": path.stem, "title": "", "note": "", "on_request": False, **given}

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Collection, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -39,6 +40,7 @@ _CLASSES = {
 _OPTIONS = ("--refresh",)
 
 
+@cache
 def setting_names() -> list[str]:
     """Return the first words of the names of all settings, sorted."""
     config = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))

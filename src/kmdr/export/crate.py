@@ -18,6 +18,7 @@ from urllib.parse import quote
 from kmdr.base.errors import UserError
 from kmdr.base.files import temporary_folder, writing
 from kmdr.base.private_paths import without_folders
+from kmdr.base.text import counted
 from kmdr.claims.catalogue import claims, items
 from kmdr.config.studies import studies
 from kmdr.datasets import registry
@@ -215,7 +216,7 @@ def _action(study: str, rows: Sequence[Mapping[str, str]], files: Sequence[str],
     failed = sum(row["status"] != "ok" for row in rows)
     inputs = [data_id(digest) for digest in sorted({row["data_sha256"] for row in rows})]
     described = {f"environments/{key}.json" for key in {row["env_hash"] for row in rows}} | {CONFIGS}
-    trials = f"{len(rows)} trials" + (f", {failed} of them failed" if failed else "")
+    trials = f"{counted(len(rows), 'trial')}" + (f", {failed} of them failed" if failed else "")
     status = "Failed" if failed == len(rows) else "Completed"
     results = [next(name for name in files if name.startswith("rows.csv")), *_results_of(study, files)]
     return {
@@ -274,8 +275,9 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
     ]  # fmt: skip
     root = {
         "@id": "./", "@type": "Dataset", "name": f"Results of {', '.join(sorted(by_study)[:3])}"
-        + (f" and {len(by_study) - 3} more studies" if len(by_study) > 3 else ""),
-        "description": f"{len(rows)} trials of k-means after dimensionality reduction, with figures and verdicts",
+        + (f" and {counted(len(by_study) - 3, 'more study', 'more studies')}" if len(by_study) > 3 else ""),
+        "description": f"{counted(len(rows), 'trial')} of k-means after dimensionality reduction, "
+        "with figures and verdicts",
         "datePublished": published.date().isoformat(), "license": {"@id": terms["@id"]},
         "conformsTo": {"@id": _PROFILE}, "hasPart": _refer([*(file["@id"] for file in files), *inputs]),
         "mentions": _refer(action["@id"] for action in actions),

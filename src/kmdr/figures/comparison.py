@@ -64,7 +64,7 @@ def thinned(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         ]
         if len(kept) <= _MOST_LINES:
             break
-    return frame.loc[sorted(kept)[:_MOST_LINES]], f"{min(len(kept), _MOST_LINES)} of {len(frame)} lines"
+    return frame.loc[sorted(kept)[:_MOST_LINES]], f"{min(len(kept), _MOST_LINES)} of {counted(len(frame), 'line')}"
 
 
 def table_of(frame: pd.DataFrame) -> Table:

@@ -16,6 +16,7 @@ from kmdr.base.text import canonical
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.config.compose import study_configs
+from kmdr.config.studies import naming_study
 from kmdr.config.task import Task
 from kmdr.datasets import Dataset, checked_verify, locate_files, registry
 from kmdr.datasets.references import references_of
@@ -237,4 +238,6 @@ class Experiment:
 
 def experiments(study: str) -> tuple[Experiment, ...]:
     """Return the experiments of a study as it is configured; none if the study does not exist."""
-    return tuple(map(Experiment.from_config, study_configs(study)))
+    configs = study_configs(study)
+    with naming_study(study):
+        return tuple(map(Experiment.from_config, configs))

@@ -17,6 +17,7 @@ from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.process import CrashError
 from kmdr.base.text import Volume, announce, canonical, counted, tell, wrapped
 from kmdr.config.compose import compose_configs, compose_study_configs, study_configs
+from kmdr.config.studies import naming_study
 from kmdr.config.studies import studies as configured
 from kmdr.config.task import Task
 from kmdr.datasets import UnavailableError, UnverifiedError
@@ -84,8 +85,8 @@ class Job:
         trials = sum(len(e.r_grid) * e.repeats for e in experiments)
         if trials * _ROW_BYTES > most_bytes():
             raise UserError(
-                f"repeats and r_grid ask for {trials} trials, whose table is larger than the limit of {most_bytes()} "
-                f"bytes; allow more, e.g. by {VARIABLE}=1G, or give fewer repeats or sizes"
+                f"repeats and r_grid ask for {counted(trials, 'trial')}, whose table is larger than the limit of "
+                f"{most_bytes()} bytes; allow more, e.g. by {VARIABLE}=1G, or give fewer repeats or sizes"
             )
         return cls(
             first["study"], experiments, Runner.from_config(section(first, "runner")), _out(first["out"]), refresh
@@ -118,7 +119,11 @@ def compose_studies(out: str, seed: int | None = None) -> list[Job]:
 
     ``seed`` replaces the root seed of the configuration.
     """
-    return [Job.from_configs(configs) for configs in compose_study_configs(out, seed)]
+    jobs = []
+    for name, configs in compose_study_configs(out, seed).items():
+        with naming_study(name):
+            jobs.append(Job.from_configs(configs))
+    return jobs
 
 
 class Prepared:
@@ -198,7 +203,7 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
         shorter = "naming one paper takes less"
     else:
         shorter = "BUDGET=5m, naming one paper, or 'kmdr quick' takes less"
-    size = f"{workers} workers" if workers > 1 else "one worker"
+    size = counted(workers, "worker") if workers > 1 else "one worker"
     _note(
         f"{counted(len(plan.tasks), 'task')}, about {duration_text(seconds)} on {size}; {shorter}, and "
         "finished tasks are kept when it is stopped"
@@ -206,11 +211,17 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
 
 
 def _plan_file(
-    known: Mapping[str, Any], plan: Plan, jobs: Sequence[Job], limits: Limits, late: Mapping[str, int]
+    known: Mapping[str, Any],
+    plan: Plan,
+    jobs: Sequence[Job],
+    limits: Limits,
+    late: Mapping[str, int],
+    complete: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the content of ``plan.json``: repetitions asked for and planned, and the ``late`` tasks of each study.
 
-    What is known of other studies, of an earlier run in this folder, stays.
+    What is known of other studies, of an earlier run in this folder, stays. The limits do not matter to studies of
+    which the folder is ``complete``.
     """
     full = {job.study["name"]: max(e.repeats for e in job.experiments) for job in jobs if job.study}
     studies = {
@@ -224,6 +235,10 @@ def _plan_file(
         }
         for name, repeats in full.items()
     }
+    for name in complete:
+        studies[name] |= {
+            "repeats_planned": full[name], "left_out": [], "budget_seconds": None, "thinned_grid": False,
+        }  # fmt: skip
     return plan_of_studies({**planned_studies(known), **studies})
 
 
@@ -242,8 +257,9 @@ def _with_latest(
         replaced = set(known.get(study, ())) - set(latest.get(study, known.get(study, ())))
         if replaced:
             tell(
-                f"kmdr: figures and the report now read {study} as it was run now; rows of {len(replaced)} other "
-                "configurations of it stay in the table; use another out folder to have both"
+                f"kmdr: figures and the report now read {study} as it was run now; rows of "
+                f"{counted(len(replaced), 'other configuration')} of it stay in the table; use another out "
+                "folder to have both"
             )
     return dict(sorted({**known, **latest}.items()))
 
@@ -299,12 +315,19 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Planned:
-    """What is left to do of a request: the plan, unfinished tasks, and the rows that the folder has already."""
+    """What is left to do of a request: the plan, unfinished tasks, and the rows that the folder has already.
+
+    Attributes
+    ----------
+    complete : frozenset of str
+        Studies that were asked for with limits, of which the folder has all rows that they have without.
+    """
 
     plan: Plan
     left: list[Task]
     known: list[TextRow]
     total_seconds: float
+    complete: frozenset[str]
 
 
 def _prepare(store: Store, jobs: Sequence[Job], limits: Limits | None, part: Part | None) -> _Request:
@@ -347,13 +370,22 @@ def _plan(request: _Request, start: float, *, whole: bool) -> _Planned:
     for study, labels in plan.left_out.items():
         for label in labels:
             tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
+    complete = _complete(request, known) if request.limits and whole else frozenset()
     if request.limits and whole:
-        store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, {}))
+        store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, {}, complete))
     elif request.names and whole and read_json(store.folder, PLAN):
         store.change(PLAN, lambda known: _without_plan(known, request.names))
     total = sum(plan.seconds[task] for task in plan.tasks) + (ALLOWANCE_SECONDS if request.limits else 0.0)
     _announce_heavy(plan, total, workers, request.limits)
-    return _Planned(plan, left, known, total)
+    return _Planned(plan, left, known, total, complete)
+
+
+def _complete(request: _Request, known: Sequence[TextRow]) -> frozenset[str]:
+    """Return the studies of which the known rows are all that a run without limits makes of the available data."""
+    have = {row["study"] for row in known}
+    jobs = [job for job in request.jobs if job.study and job.study["name"] in have]
+    tasks, _, _ = _tasks(jobs, Limits())
+    return frozenset({task.study for task in tasks} - {task.study for task in unfinished(tasks, known)})
 
 
 def _run(
@@ -370,7 +402,9 @@ def _run(
             rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
         if limits and whole and late:
             behind = Counter(task.study for task in unfinished(tasks, _as_done(rows), request.refresh))
-            store.change(PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, behind))
+            store.change(
+                PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, behind, planned.complete)
+            )
         latest: dict[str, list[str]] = {}
         for study, config in sorted(request.asked):
             latest.setdefault(study, []).append(config)
@@ -393,7 +427,8 @@ def _report(
         show(request.store.folder, asked)
     announce(f"{table}: {counted(len(rows), 'row')}" + (f", {failed} of this run failed" if failed else ""))
     if late:
-        tell(f"kmdr: the budget was over before {late} tasks ended; the same command runs them")
+        them = "it" if late == 1 else "them"
+        tell(f"kmdr: the budget was over before {counted(late, 'task')} ended; the same command runs {them}")
     finished_rows = [row for row in rows if (row["study"], row["config_hash"]) in asked and row["status"] == "ok"]
     _tell_all([*mixed_code(finished_rows), *outdated_code(finished_rows)])
     # Planned tasks whose rows are not in the table.
@@ -402,8 +437,8 @@ def _report(
     lost = sum(trial_key(task) not in left_out for task in missing) - late
     if lost > 0:
         tell(
-            f"kmdr: {lost} planned tasks have no rows in {table}: files were removed or damaged meanwhile; the same "
-            "command runs them"
+            f"kmdr: {counted(lost, 'planned task')} {'has' if lost == 1 else 'have'} no rows in {table}: files were "
+            f"removed or damaged meanwhile; the same command runs {'it' if lost == 1 else 'them'}"
         )
     for line in _close_part(request.store, part, request.cut, finished=lost <= 0) if part else map(str, made):
         announce(line)
@@ -416,8 +451,8 @@ def _close_part(store: Store, part: Part, cut: Sequence[Sequence[Task]], *, fini
     if finished:
         store.change(SHARDS, lambda known: with_parts(known, {plan: {"of": part.total, "parts": [part.number]}}))
     return [
-        f"part {part} of the plan {plan}: {len(tasks)} of {sum(map(len, cut))} tasks; tables, figures and the report "
-        "are made from all parts together: 'kmdr merge PART … -o OUT', then 'kmdr report OUT'"
+        f"part {part} of the plan {plan}: {len(tasks)} of {counted(sum(map(len, cut)), 'task')}; tables, figures and "
+        "the report are made from all parts together: 'kmdr merge PART … -o OUT', then 'kmdr report OUT'"
     ]
 
 

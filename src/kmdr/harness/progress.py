@@ -10,7 +10,7 @@ from typing import Self, TextIO
 
 from tqdm import tqdm
 
-from kmdr.base.text import Volume, single_line, tell, unescaped
+from kmdr.base.text import Volume, counted, single_line, tell, unescaped
 from kmdr.harness.task import seconds_inside
 from kmdr.results.schema import Row
 
@@ -139,7 +139,7 @@ class Progress:
                 self.tell(f"failed: {where}: {row['error']}")
         if rows and Volume.level > 0:
             row = rows[0]
-            trials = f"{row['dataset']} {row['reducer']} repeat={row['repeat']}: {len(rows)} trials"
+            trials = f"{row['dataset']} {row['reducer']} repeat={row['repeat']}: {counted(len(rows), 'trial')}"
             self.tell(f"{trials}, {seconds_inside(rows):.3g} s")
         self._tasks_done += 1
         self._count(seconds)

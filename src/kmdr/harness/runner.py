@@ -7,6 +7,9 @@ such as a mapped file that shrinks or the end of memory, costs that task alone.
 """
 
 import math
+import os
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +17,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
 from kmdr.base.limits import Limit
 from kmdr.base.provenance import code_version, environment, machine
 from kmdr.base.signals import undisturbed
+from kmdr.base.text import tell
 from kmdr.base.threads import pinned
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
@@ -39,9 +44,30 @@ _SELDOM_SECONDS = 0.1
 
 
 @contextmanager
+def _exits_raised() -> Iterator[None]:
+    """Let a call of `os._exit` by a method raise `SystemExit`: in this process it would end the command silently."""
+    pid, original = os.getpid(), os._exit
+
+    def leave(status: int) -> NoReturn:
+        caller = str(sys._getframe(1).f_globals.get("__name__", "")).partition(".")[0]
+        of_method = os.getpid() == pid and caller not in sys.stdlib_module_names | {"kmdr"}
+        if of_method and threading.current_thread() is threading.main_thread():
+            raise SystemExit(f"the method called os._exit({status})")
+        if of_method:
+            tell(f"kmdr: a thread of a method called os._exit({status}); runner=loky goes on after such a trial")
+        original(status or of_method)
+
+    os._exit = leave
+    try:
+        yield
+    finally:
+        os._exit = original
+
+
+@contextmanager
 def _engine(runner: Runner, workers: Workers, progress: Progress, limit: Limit) -> Iterator[Perform]:
     if runner.backend == "sequential" and not limit:
-        with pinned(runner.threads):
+        with pinned(runner.threads), _exits_raised():
             yield lambda calls: ((call, execute(*call)) for call in calls)
     elif runner.backend in ("loky", "sequential"):
 

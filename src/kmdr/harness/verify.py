@@ -349,9 +349,12 @@ def verify_sample(
     stopped = totals["not verified"] - foreign
     compared = len(comparisons) - totals["skipped"] - totals["not verified"]
     if foreign:
-        tell(f"kmdr: {foreign} of {len(comparisons)} rows were not verified: third-party code")
+        was = "was" if foreign == 1 else "were"
+        tell(f"kmdr: {foreign} of {counted(len(comparisons), 'row')} {was} not verified: third-party code")
     if stopped:
-        tell(f"kmdr: {stopped} of {len(comparisons)} rows were not verified: their reruns were stopped or ended early")
+        was, reruns_were = ("was", "its rerun was") if stopped == 1 else ("were", "their reruns were")
+        of_rows = f"{stopped} of {counted(len(comparisons), 'row')}"
+        tell(f"kmdr: {of_rows} {was} not verified: {reruns_were} stopped or ended early")
     if not compared:
         missing = "; 'kmdr data status' says which data are missing" if totals["skipped"] else ""
         tell(f"kmdr: no row could be compared{missing}")

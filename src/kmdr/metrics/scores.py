@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from kmdr.base.errors import ArgumentError
+from kmdr.base.errors import ArgumentError, UserError, shown
 from kmdr.base.plugins import PaperFolder, paper_folders
 from kmdr.linalg import Dense, Matrix
 from kmdr.linalg.matrix import canonical_csr, normalised, scaled_back, squared_frobenius, squares_at_once
@@ -256,7 +256,30 @@ def numberings() -> Mapping[str, Callable[[Dense], Dense]]:
 
 
 def matchings() -> tuple[str, ...]:
-    """Return the names of all matchings."""
+    """Return the names of all matchings.
+
+    Raises
+    ------
+    UserError
+        If a module with matchings cannot be imported, or its ``MATCHINGS`` are not functions by new names.
+    """
+    files = dict.fromkeys(("best", "identity"), "kmdr")
+    for folder in paper_folders():
+        file = folder.folder / "matchings.py"
+        try:
+            module = folder.module("matchings")
+        except UserError as error:
+            raise UserError(f"{file}: {error}") from error
+        except Exception as error:  # whatever a user's module raises
+            raise UserError(f"{file} cannot be imported ({type(error).__name__}: {error}); fix it") from error
+        made = {} if module is None else getattr(module, "MATCHINGS", None)
+        if not isinstance(made, Mapping) or not all(map(callable, made.values())):
+            raise UserError(f"MATCHINGS of {file} is {shown(made)}; give functions of the true classes by their names")
+        for name in made:
+            if not isinstance(name, str) or files.setdefault(name, str(file)) != str(file):
+                raise UserError(
+                    f"{file} has a matching named {shown(name)}, which is not a text or is taken; give another name"
+                )
     return ("best", *numberings())
 
 

@@ -31,9 +31,11 @@ from typing import Any
 import yaml
 
 from kmdr.base.errors import UserError, shown, unknown, whole_number
+from kmdr.base.text import counted
 from kmdr.claims.catalogue import Paper, papers
 from kmdr.claims.reported import numbers as reported_numbers
-from kmdr.config.studies import study_names
+from kmdr.config.studies import studies, study_names
+from kmdr.config.yaml_check import check_yaml
 from kmdr.multiverse.factorial import block_size, design
 
 FILE = "multiverse.yaml"
@@ -181,8 +183,10 @@ def multiverse_of(paper: Paper) -> Multiverse | None:
     if not file.is_file():
         return None
     try:
-        tree = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = file.read_text("utf-8")
+        check_yaml(file, text)
+        tree = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
     return _checked(tree, paper, file)
 
@@ -197,9 +201,11 @@ def _checked(tree: Any, paper: Paper, file: Path) -> Multiverse:
     _mapping(tree, str(file), (*_NEEDS, *_MAY))
     if missing := [key for key in _NEEDS if not tree.get(key)]:
         raise UserError(f"{file} lacks {', '.join(missing)}; add it")
-    studies = _names(tree["studies"], f"studies of {file}", study_names())
-    datasets = _names(tree["datasets"], f"datasets of {file}")
-    methods = _mapping(tree["methods"], f"methods of {file}")
+    named = _names(tree["studies"], f"studies of {file}", study_names())
+    known = [study for study in studies() if study["name"] in named]
+    of_studies = {group: {name for study in known for name in study[group]} for group in ("datasets", "reducers")}
+    datasets = _names(tree["datasets"], f"datasets of {file}", of_studies["datasets"])
+    methods = _mapping(tree["methods"], f"methods of {file}", of_studies["reducers"])
     for name, settings in methods.items():
         where = f"methods.{name} of {file}"
         _check_method(settings, where, datasets)
@@ -214,21 +220,21 @@ def _checked(tree: Any, paper: Paper, file: Path) -> Multiverse:
             )
     choices = _mapping(tree["choices"], f"choices of {file}", [point.id for point in paper.points])
     for point, options in choices.items():
-        _check_options(options, f"choices.{point} of {file}", studies, methods, numbers)
+        _check_options(options, f"choices.{point} of {file}", named, of_studies, methods, numbers)
     result = Multiverse(
-        paper.name, studies, datasets, methods, _grids(tree.get("r_grid") or {}, f"r_grid of {file}", studies),
+        paper.name, named, datasets, methods, _grids(tree.get("r_grid") or {}, f"r_grid of {file}", named),
         whole_number(f"universes of {file}", tree["universes"], 1), numbers,
         _names(tree.get("claims") or [], f"claims of {file}", paper.claim_ids), choices,
     )  # fmt: skip
     if result.all > _MOST_UNIVERSES or len(choices) > _MOST_CHOICES:
         raise UserError(
-            f"{file} has {len(choices)} choices and {result.all} universes, more than {_MOST_CHOICES} and "
+            f"{file} has {len(choices)} choices and {counted(result.all, 'universe')}, more than {_MOST_CHOICES} and "
             f"{_MOST_UNIVERSES}; omit some options"
         )
     return result
 
 
-def _mapping(value: Any, what: str, valid: Sequence[str] | None = None) -> Mapping[str, Any]:
+def _mapping(value: Any, what: str, valid: Collection[str] | None = None) -> Mapping[str, Any]:
     """Return a value after checking that it is a mapping from valid names."""
     if not isinstance(value, Mapping):
         raise UserError(f"{what} is {shown(value)}, not a mapping; write one 'name: value' per line")
@@ -240,7 +246,7 @@ def _mapping(value: Any, what: str, valid: Sequence[str] | None = None) -> Mappi
     return value
 
 
-def _names(value: Any, what: str, valid: Sequence[str] | None = None) -> tuple[str, ...]:
+def _names(value: Any, what: str, valid: Collection[str] | None = None) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise UserError(f"{what} are {shown(value)}, which is not a list of names; write e.g. [NAME, NAME]")
     for name in value:
@@ -277,12 +283,19 @@ def _check_number(settings: Any, where: str) -> None:
             raise UserError(f"share in {where} lacks one of {', '.join(_OF_SHARE)}; give them all")
 
 
-def _check_study(settings: Settings, where: str) -> None:
+def _check_study(settings: Settings, where: str, of_studies: Mapping[str, Collection[str]]) -> None:
     for key in _OF_STUDY[:3]:
-        _mapping(settings.get(key, {}), f"{key} of {where}")
+        _mapping(settings.get(key, {}), f"{key} of {where}", of_studies.get(key))
 
 
-def _check_options(options: Any, where: str, studies: Sequence[str], methods: Settings, numbers: Settings) -> None:
+def _check_options(
+    options: Any,
+    where: str,
+    named: Sequence[str],
+    of_studies: Mapping[str, Collection[str]],
+    methods: Settings,
+    numbers: Settings,
+) -> None:
     """Refuse fewer than two options, a first one that sets something, and settings that an option cannot have."""
     _mapping(options, where)
     if len(options) < 2:
@@ -293,9 +306,10 @@ def _check_options(options: Any, where: str, studies: Sequence[str], methods: Se
     for name, settings in options.items():
         of_option = f"{name!r} in {where}"
         _mapping(settings, of_option, (*_OF_STUDY, "studies", *_OF_READING))
-        _check_study(settings, of_option)
-        for study, of_study in _mapping(settings.get("studies", {}), f"studies of {of_option}", studies).items():
-            _check_study(_mapping(of_study, f"{study} of {of_option}", _OF_STUDY), f"{study} of {of_option}")
+        _check_study(settings, of_option, of_studies)
+        for study, of_study in _mapping(settings.get("studies", {}), f"studies of {of_option}", named).items():
+            where_in_study = f"{study} of {of_option}"
+            _check_study(_mapping(of_study, where_in_study, _OF_STUDY), where_in_study, of_studies)
         for key in _OF_READING:
             _mapping(settings.get(key, {}), f"{key} of {of_option}", known.get(key))
         for method, of_method in settings.get("methods", {}).items():

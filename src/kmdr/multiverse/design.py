@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kmdr.base.errors import UserError
-from kmdr.base.text import tell
+from kmdr.base.text import counted, tell
 from kmdr.config.protocols import Config, pairs
 from kmdr.config.task import Task
 from kmdr.harness.experiment import Experiment
@@ -142,7 +142,7 @@ def run_multiverses(
         spent[id(design)] += more
     for design in designs:
         tell(
-            f"kmdr: {design.spec.paper}: {len(design.universes)} of {design.spec.all} universes, by "
+            f"kmdr: {design.spec.paper}: {len(design.universes)} of {counted(design.spec.all, 'universe')}, by "
             f"{len(design.spec.choices)} choices; about {duration_text(spent[id(design)])}"
         )
     store.change(UNIVERSES, lambda known: {**known, **{design.spec.paper: design.record() for design in designs}})

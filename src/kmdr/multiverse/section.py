@@ -239,7 +239,7 @@ def _universe_text(findings: Findings, universe: int) -> str:
 def _sentences(findings: Findings) -> tuple[str, ...]:
     spec, count = findings.spec, len(findings.universes)
     sentences = [
-        f"{count} of {spec.all} universes were run, with {counted(len(spec.choices), 'choice')}.",
+        f"{count} of {counted(spec.all, 'universe')} were run, with {counted(len(spec.choices), 'choice')}.",
         _scope(spec),
     ]
     if not findings.numbers:
@@ -273,12 +273,13 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
         common = _common(findings, kept)
         return (
             f"{what.capitalize()} together do not reject the paper's own choices (p = {findings.p[0]:.2g}), nor "
-            f"{len(kept) - 1} of the {count - 1} other universes" + (f"; all have {common}." if common else ".")
+            f"{len(kept) - 1} of the {counted(count - 1, 'other universe')}"
+            + (f"; all have {common}." if common else ".")
         )
     refuted = f"The paper's own choices do not explain {what} (p = {findings.p[0]:.2g})"
     if kept:
         common = _common(findings, kept)
-        text = f"{refuted}; {len(kept)} of {count} universes are not rejected" + (
+        text = f"{refuted}; {len(kept)} of {counted(count, 'universe')} are not rejected" + (
             f", all with {common}." if common else "."
         )
         return text + _favoured(findings)
@@ -289,8 +290,8 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
         if findings.tails[i, position] <= LEVEL
     ]
     return (
-        f"{refuted}, and neither does any of {count} universes (largest p = {findings.p.max():.2g}). The nearest has "
-        f"{_universe_text(findings, i)}"
+        f"{refuted}, and neither does any of {counted(count, 'universe')} (largest p = {findings.p.max():.2g}). "
+        f"The nearest has {_universe_text(findings, i)}"
         + (f"; unexplained in it: {', '.join(rest)}." if rest else "; in it, each number alone is plausible.")
     )
 
@@ -323,7 +324,7 @@ def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
         f"The least likely of the reported numbers is {findings.numbers[position].value:g} ({labels[position]}). The "
         f"probability of a result at least as extreme is {tails.min():.2g} to {tails.max():.2g} over the universes and "
         f"{tails[0]:.2g} with the paper's own choices. It exceeds {100 * LEVEL:g} % in {int((tails > LEVEL).sum())} of "
-        f"{len(tails)} universes."
+        f"{counted(len(tails), 'universe')}."
     ]
 
 
@@ -364,7 +365,7 @@ def _holds(findings: Findings) -> dict[str, str]:
         counts = [outcomes[i] for i in some]
         rest = [f", {outcome} in {n}" for outcome in _NOT_SUPPORTED if (n := counts.count(outcome))]
         held = sum(outcome in SUPPORTED for outcome in counts)
-        sentence = f"supported in {held} of {len(some)} universes{''.join(rest)}"
+        sentence = f"supported in {held} of {counted(len(some), 'universe')}{''.join(rest)}"
         texts[claim] = f"{texts[claim]}; {_STATEMENTS[kind]} are {sentence}" if kind else f"is {sentence}"
     for claim, sentence in texts.items():
         if not (some := findings.decidable(claim)):

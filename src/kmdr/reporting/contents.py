@@ -12,6 +12,7 @@ from kmdr.analysis.results import Results
 from kmdr.atlas.design import STUDY as ATLAS
 from kmdr.atlas.effects import KEY, effects, third_party_effects
 from kmdr.atlas.evidence import TRAITS_FACT, atlas_folder, select_atlas, with_forms
+from kmdr.atlas.run import command_of
 from kmdr.base.errors import UserError
 from kmdr.base.identity import is_own
 from kmdr.base.plugins import origin_of_paper, origin_of_root, plugin_roots
@@ -64,11 +65,14 @@ class AtlasRun:
         Of its data, by ``dataset`` and ``form``; None if the folder has none.
     provenance : mapping of str to str
         By submitted method: who submitted it, and how its rows were checked.
+    command : str
+        That runs its methods again.
     """
 
     effects: pd.DataFrame
     traits: pd.DataFrame | None
     provenance: Mapping[str, str] = field(default_factory=dict)
+    command: str = "kmdr atlas"
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ def _atlas_run(folder: Path, results: Results, notes: list[str]) -> AtlasRun | N
     traits = results.fact(TRAITS_FACT) if TRAITS_FACT in results.facts else None
     rows = select_atlas(results.every_row)
     lines, provenance = _with_submitted(effects(rows), rows, folder, notes)
-    return AtlasRun(lines, None if traits is None else with_forms(traits), provenance)
+    return AtlasRun(lines, None if traits is None else with_forms(traits), provenance, command_of(rows))
 
 
 def _with_submitted(

@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import KINDS
 from kmdr.base.paths import RESULTS
-from kmdr.base.text import printable
+from kmdr.base.text import counted, printable
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.effects import OUTCOMES
 from kmdr.claims.frozen import built_in, frozen_note
@@ -176,7 +176,7 @@ def left_open(verdict: Verdict) -> str:
     component, repetitions = verdict.needed
     if component is None or repetitions is None:
         return f"no number of repetitions up to {MOST} would decide it if the true effects equal the estimates"
-    text = f"{component.label}: {component.n} repetitions, {repetitions} would decide it"
+    text = f"{component.label}: {counted(component.n, 'repetition')}, {repetitions} would decide it"
     if not verdict.seconds_needed > 0:  # a fact, whose computing time is not recorded
         return text
     limit = ", more than the limit" if verdict.seconds_needed > MOST_SECONDS else ""
@@ -250,7 +250,8 @@ def shortfalls(plan: Mapping[str, Any]) -> list[str]:
     if shortened:
         shares = [study["repeats_planned"] / study["repeats_full"] for study in shortened.values()]
         sentences.append(
-            f"{len(shortened)} of {len(studies)} studies have fewer repetitions than configured "
+            f"{len(shortened)} of {counted(len(studies), 'study', 'studies')} "
+            f"{'has' if len(shortened) == 1 else 'have'} fewer repetitions than configured "
             f"({100 * min(shares):.0f} % to {100 * max(shares):.0f} % of them)."
         )
     omitted = [
@@ -259,7 +260,9 @@ def shortfalls(plan: Mapping[str, Any]) -> list[str]:
     if omitted:
         sentences.append(f"Omitted: {'; '.join(omitted)}.")
     if plan.get("tasks_not_begun"):
-        sentences.append(f"{plan['tasks_not_begun']} tasks were not started before the time budget ended.")
+        count = int(plan["tasks_not_begun"])
+        were = "was" if count == 1 else "were"
+        sentences.append(f"{counted(count, 'task')} {were} not started before the time budget ended.")
     return sentences or ["Some parts of the studies were not run."]
 
 

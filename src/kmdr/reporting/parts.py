@@ -17,6 +17,7 @@ from kmdr.atlas.section import AtlasSection, atlas_section
 from kmdr.base.errors import UserError
 from kmdr.base.files import temporary_folder
 from kmdr.base.process import release_memory
+from kmdr.base.text import counted
 from kmdr.base.text import tell as say
 from kmdr.claims.agreement import agreement
 from kmdr.claims.catalogue import Claim, Item, attempt_part, gaps, rerun_command
@@ -137,7 +138,7 @@ def _make_multiverse(run: MultiverseRun, context: Context) -> MultiverseSection:
         return multiverse_section(results, run.spec, run.universes, context.formats)
     rows = to_text(run.rows)
     section = multiverse_section(results.replaced(rows), run.spec, run.universes, context.formats)
-    where = f"Its {len(rows)} rows are in {run.table}."
+    where = f"Its {counted(len(rows), 'row')} {'is' if len(rows) == 1 else 'are'} in {run.table}."
     return replace(section, sentences=(*section.sentences, where, *run.notes, *code_notes(rows)))
 
 
@@ -159,7 +160,8 @@ def make_part(context: Context, part: Part) -> Product:
     if isinstance(part, MultiverseRun):
         return _make_multiverse(part, context)
     if isinstance(part, AtlasRun):
-        return atlas_section(part.effects, part.traits, context.formats, part.provenance)
+        section = atlas_section(part.effects, part.traits, context.formats, part.provenance)
+        return replace(section, command=part.command)
     if isinstance(part, Flip):
         return change(context.results, part)
     if isinstance(part, Views):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.base.paths import CHECKOUT
+from kmdr.base.text import counted
 from kmdr.claims.catalogue import papers
 from kmdr.claims.summary import Sentence
 
@@ -49,7 +50,7 @@ def answer(folder: Path) -> str:
     parts = [finding for paper in papers() for finding in paper.summary.findings if finding.answer]
     outcomes = pd.read_csv(folder / "verdicts.csv")["verdict"].value_counts()
     counts = ", ".join(f"{outcomes.get(outcome, 0)} {outcome}" for outcome in _OUTCOMES)
-    claims = f"Of the papers' {outcomes.sum()} claims: {counts}."
+    claims = f"Of the papers' {counted(outcomes.sum(), 'claim')}: {counts}."
     return _escaped(" ".join([*(_required(finding, report) for finding in parts), claims]))
 
 

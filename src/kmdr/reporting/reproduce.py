@@ -7,6 +7,7 @@ from pathlib import Path
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.text import announce
 from kmdr.claims.catalogue import papers
+from kmdr.claims.declared_names import check_declared_names, check_papers_of_studies
 from kmdr.config.studies import studies
 from kmdr.harness.jobs import compose_studies, run_jobs
 from kmdr.harness.plan import Limits
@@ -44,9 +45,19 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
 
 
 def check_modules() -> None:
-    """Refuse an invalid module of any paper before studies are run, because what is drawn then reads all papers."""
+    """Refuse an invalid module of any paper, because reports and what a run draws read all papers.
+
+    Raises
+    ------
+    UserError
+        If a module cannot be imported or lists something else than it should, or if a paper's files name a study,
+        dataset, fact or claim that does not exist.
+    """
     for paper in papers():
         _ = paper.items, paper.claims, paper.facts, paper.answers
+    check_papers_of_studies()
+    for paper in papers():
+        check_declared_names(paper)
 
 
 def run_papers(names: Sequence[str], out: Path, limits: Limits, seed: int | None = None) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.base.errors import UserError
+from kmdr.base.text import counted
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.results.table_stream import open_table
 
@@ -60,8 +61,8 @@ def sentence(table: pd.DataFrame) -> str:
     claims = judged.drop_duplicates("claim")
     other = claims[~claims["same_verdict"]]
     text = (
-        f"With another seed, {len(claims) - len(other)} of the {len(claims)} verdicts that both runs have and "
-        f"{int(judged['same_statement'].sum())} of {len(judged)} central statements are the same"
+        f"With another seed, {len(claims) - len(other)} of the {counted(len(claims), 'verdict')} that both runs have "
+        f"and {int(judged['same_statement'].sum())} of {counted(len(judged), 'central statement')} are the same"
     )
     if other.empty:
         return f"{text}."

@@ -15,6 +15,7 @@ from kmdr.analysis.comparison import QUANTITIES, TO_SHOW, compared, quantities_i
 from kmdr.analysis.ranks import FEWEST_PROBLEMS, mean_ranks
 from kmdr.analysis.rows import code_notes
 from kmdr.analysis.significance import LEVEL
+from kmdr.base.text import counted
 from kmdr.figures.canvas import FORMATS
 from kmdr.figures.comparison import DIFFERENCES, MIXED, UNTIMED, counts_of, method_names, time_notes
 from kmdr.figures.panels import figures_of, named_by_setting
@@ -146,9 +147,9 @@ def _ranks(lines: pd.DataFrame) -> Table | None:
     frame = pd.DataFrame(columns).rename_axis("method").reset_index()
     first = frame.columns[1]
     note = (
-        f"Mean rank over the {problems} datasets (in each of their settings) on which all of these methods ran; rank 1 "
-        "is the best mean over the r that all of them have. ± is the distance to the upper end of the 95 % interval "
-        f"over datasets, which fewer than {FEWEST_PROBLEMS} datasets do not have."
+        f"Mean rank over the {counted(problems, 'dataset')} (in each of their settings) on which all of these methods "
+        "ran; rank 1 is the best mean over the r that all of them have. ± is the distance to the upper end of the 95 % "
+        f"interval over datasets, which fewer than {FEWEST_PROBLEMS} datasets do not have."
     )
     return Table(frame.sort_values(first, ignore_index=True), dict.fromkeys(columns, ".2f"), note)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kmdr.analysis.statistics import Kind
-from kmdr.base.text import format_number, typeset
+from kmdr.base.text import counted, format_number, typeset
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import SUPPORTED
@@ -126,7 +126,7 @@ def describe_other_times(verdict: Verdict) -> list[str]:
         if shown is not None:
             measured = other.components[shown.label]
             text += f" ({shown.label}: {effect(shown)} with ours, {effect(measured)} {shown.unit} there, "
-            text += f"{measured.n} timings)"
+            text += f"{counted(measured.n, 'timing')})"
         texts.append(text)
     return texts
 
@@ -203,7 +203,8 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
     jointly = [c for c in verdict.central if c.unit == TOGETHER and verdict.statement(c) == "not supported"]
     if kind == "number" and jointly and not failing:
         p = format_number(jointly[0].effect, ".2g")
-        return f"none of {len(components)} reported values is implausible alone, but jointly their p-value is {p}"
+        values = counted(len(components), "reported value")
+        return f"none of {values} is implausible alone, but jointly their p-value is {p}"
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
         return f"{clearest.label}: the effect is {typeset(format_number(clearest.effect, '.3g'))}"
@@ -216,7 +217,7 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     needed = verdict.needed
     texts = {"number": "its numbers", "statement": "its statements on F and P", "time": "its statements on time"}
     if (component := needed.component) is not None and component.kind == kind and needed.repetitions:
-        return f"“{component.label}” has {component.n} repetitions and needs about {needed.repetitions}"
+        return f"“{component.label}” has {counted(component.n, 'repetition')} and needs about {needed.repetitions}"
     if component is not None and component.kind == kind:
         return f"{texts[kind]} are undecided, and more repetitions would not decide them if the true effects equal ours"
     return f"{texts[kind]} are undecided at this number of repetitions"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.provenance import environment
-from kmdr.base.text import short_hash, single_line
+from kmdr.base.text import counted, short_hash, single_line
 from kmdr.results.folder import has_file, is_link, list_contents, list_files, remove_file, unread_files
 from kmdr.results.json_files import SCHEMAS, read_json
 from kmdr.results.labels import read_labels
@@ -95,7 +95,9 @@ def _row_faults(folder: Path, table: Path) -> Iterator[Fault]:
     for sentence in check.sentences(table):
         yield Fault(table, sentence, False)
     if not check.refused and (changed := add_ratios(rows)):
-        yield Fault(table, f"{table} has {changed} rows whose objective_ratio is not F over the least F", False)
+        yield Fault(
+            table, f"{table} has {counted(changed, 'row')} whose objective_ratio is not F over the least F", False
+        )
 
 
 def _manifest_faults(folder: Path) -> Iterator[Fault]:
@@ -183,5 +185,8 @@ def run(folder: Path, *, repairs: bool = False) -> int:
         if repairs:
             repair(place, damaged)
             removed = sum(fault.is_removable for fault in damaged)
-            print(f"{place}: {removed} of {len(damaged)} files removed; the commands that made them write them again")
+            print(
+                f"{place}: {removed} of {counted(len(damaged), 'file')} removed; the commands that made them write "
+                "them again"
+            )
     return status

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.base.files import DamagedError
+from kmdr.base.text import counted
 from kmdr.results.checksums import verify_checksum
 from kmdr.results.folder import read_file
 
@@ -56,7 +57,7 @@ def read_labels(folder: Path, path: Path) -> Labels:
             with members.open("labels.npy") as file:
                 (rows, n), dtype = _header(file, 2)
                 if dtype.kind != "u" or rows != len(sizes):
-                    raise ValueError(f"an array of {dtype} with {rows} rows for {len(sizes)} sizes")
+                    raise ValueError(f"an array of {dtype} with {counted(rows, 'row')} for {len(sizes)} sizes")
                 for r in sizes:
                     yield r, np.frombuffer(_exactly(file, n * dtype.itemsize), dtype)
                 if file.read(1):

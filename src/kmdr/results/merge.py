@@ -343,7 +343,7 @@ def _merge_and_report(folders: Sequence[Path], out: Path, target: str) -> bool:
     merged = merge(folders, out)
     announce(
         f"{out}: {counted(merged.size, 'row')} of {', '.join(map(str, folders))}"
-        + (f"; {merged.shared} trials in several of them are kept once" if merged.shared else "")
+        + (f"; {counted(merged.shared, 'trial')} in several of them are kept once" if merged.shared else "")
         + (f", {merged.timed_apart} of these with other times; the preferred row is kept" if merged.timed_apart else "")
     )
     missing = missing_parts(read_json(out, SHARDS))

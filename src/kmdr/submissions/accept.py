@@ -215,11 +215,12 @@ def status_of(comparisons: Sequence[Comparison], reasons: Sequence[str]) -> tupl
     if not comparisons:
         return "as reported", "no row was drawn"
     if counts["another path"] > _MOST_OTHER_PATHS * len(comparisons):
-        return "as reported", f"{counts['another path']} of {len(comparisons)} rows took another path here"
+        return "as reported", f"{counts['another path']} of {counted(len(comparisons), 'row')} took another path here"
     if counts["exact"] == len(comparisons):
         return "verified", ""
     reason = (
-        f"on another CPU or with other libraries, {counts['exact']} of {len(comparisons)} rows have the same digits"
+        f"on another CPU or with other libraries, {counts['exact']} of {counted(len(comparisons), 'row')} "
+        f"{'has' if counts['exact'] == 1 else 'have'} the same digits"
     )
     if counts["another path"]:
         reason += f" and {counts['another path']} took another path"

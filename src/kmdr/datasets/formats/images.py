@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from kmdr.base.errors import UserError
+from kmdr.base.text import counted
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.common import Content, afford, natural_key, reading, visible_files
 from kmdr.datasets.formats.parts import SUFFIXES as PARTS
@@ -70,10 +71,12 @@ def images(folder: Path, limit: float, options: FileOptions) -> Content:
     flat = paths[0].parent == folder
     labels = None if flat else np.array([path.parent.name for path in paths], dtype=object)
     unused = len(visible_files(folder)) - n
-    form = f"{n} images as grey levels of {height} x {width}" + (
+    form = f"{counted(n, 'image')} as grey levels of {height} x {width}" + (
         f", scaled from {len(sizes)} sizes" if any(size) else ""
     )
-    return Content(A, labels, None, form + (f"; {unused} other files ignored" if unused else ""), "the subfolders")
+    return Content(
+        A, labels, None, form + (f"; {counted(unused, 'other file')} ignored" if unused else ""), "the subfolders"
+    )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory, unknown
+from kmdr.base.text import counted
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats import arrays, tables
 from kmdr.datasets.formats.common import Content, import_extra, natural_key, reading, visible_files
@@ -182,7 +183,7 @@ def _difference(*schemas: Any) -> tuple[str, str]:
         for schema in schemas
     ]
     if len(columns[0]) != len(columns[1]):
-        return f"{len(columns[0])} columns", f"{len(columns[1])} columns"
+        return counted(len(columns[0]), "column"), counted(len(columns[1]), "column")
     return next(((a, b) for a, b in zip(*columns, strict=True) if a != b), ("", ""))
 
 

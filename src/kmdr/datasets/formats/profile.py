@@ -12,6 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from pandas.util import hash_array, hash_pandas_object
 
+from kmdr.base.text import counted
 from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.preprocessing import column_names, first_few, is_numeric, setting
 from kmdr.datasets.references import is_noise
@@ -109,14 +110,16 @@ def _classes_in_words(classes: Sequence[tuple[str, int]], noise: int) -> str:
     """Return the number of classes, the sizes of the largest, and the number of points of noise."""
     shown = [f"{name} {count}" for name, count in classes[:_MOST_CLASSES]]
     more = len(classes) - len(shown)
-    text = f"{len(classes)} classes: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+    text = f"{counted(len(classes), 'class', 'classes')}: {', '.join(shown)}" + (
+        f" and {more} more" if more > 0 else ""
+    )
     return f"{text}, and {noise} of noise" if noise else text
 
 
 def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
     """Yield unexpected properties of a matrix as pairs of a topic and a text."""
     if seen.text:
-        yield "text", first_few([f"{name} ({count} values)" for name, count in seen.text.items()])
+        yield "text", first_few([f"{name} ({counted(count, 'value')})" for name, count in seen.text.items()])
     if seen.missing:
         where = first_few([f"{name} ({count})" for name, count in seen.missing.items()])
         count = sum(seen.missing.values())

@@ -14,6 +14,7 @@ import pandas as pd
 import scipy.sparse
 
 from kmdr.base.errors import UserError, unknown
+from kmdr.base.text import counted
 from kmdr.datasets.acquire.archives import UnverifiedError, open_decompressed
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.arrays import pick, pick_classes
@@ -75,7 +76,7 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
             at = names.index(wanted)
             _refuse_undeclared(path, wanted, kinds[at], cells[at])
         frame = pd.DataFrame({j: _column(path, names[j], kinds[j], column) for j, column in enumerate(cells)})
-        form = f"ARFF{', sparse' if sparse else ''}, {len(names)} columns"
+        form = f"ARFF{', sparse' if sparse else ''}, {counted(len(names), 'column')}"
         return table_content(path, frame, names, form, label)
 
 

@@ -27,7 +27,7 @@ from distributed.comm import CommClosedError
 from kmdr.base.errors import UserError
 from kmdr.base.limits import UNLIMITED, Limit
 from kmdr.base.signals import undisturbed
-from kmdr.base.text import short_hash, single_line
+from kmdr.base.text import counted, short_hash, single_line
 from kmdr.base.text import tell as warn
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
@@ -103,7 +103,8 @@ class Cluster:
             self._faults = {address: self._faults[address] for address in workers if address in self._faults}
             if self._faults and all(self._faults.values()):
                 raise UserError(
-                    f"none of the {len(workers)} workers of {self._where} can run kmdr ({self._faults[min(workers)]}); "
+                    f"none of the {counted(len(workers), 'worker')} of {self._where} can run kmdr "
+                    f"({self._faults[min(workers)]}); "
                     "install the same kmdr there"
                 )
             self._hosts = Counter(str(workers[address]["host"]) for address in self._usable())
