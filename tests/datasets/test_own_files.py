@@ -691,7 +691,7 @@ def test_a_folder_of_images_is_a_class_a_subfolder(tmp_path, rng):
     order = [7, 8, 9, 10, 11, *range(7)]  # elm, then oak; 10 after 9
     assert np.array_equal(data.A, pixels[order].reshape(12, 12))
     assert (data.labels.tolist(), data.name) == ([0] * 5 + [1] * 7, "pics")
-    assert "1 other files ignored" in formats.look(FileOptions(folder)).form
+    assert "1 other file ignored" in formats.look(FileOptions(folder)).form
     before = datasets.prepare("file", {"path": str(folder)})
     picture(folder / "elm" / "7.png", pixels[0])
     after = load(folder)

@@ -179,7 +179,7 @@ def test_each_command_names_a_forged_row_and_shows_the_others(copy, tmp_path, co
 def test_a_forged_ratio_is_a_fault_and_never_shown(copy, capsys):
     write(copy / "rows.csv", forge(lines_of(copy / "rows.csv"), 3, "objective_ratio", "7.5"))
     assert check.run(copy) == 1
-    assert "1 rows whose objective_ratio" in capsys.readouterr().out
+    assert "1 row whose objective_ratio" in capsys.readouterr().out
     assert rows_of(copy)["objective_ratio"].max() < 2
 
 

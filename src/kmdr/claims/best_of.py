@@ -20,7 +20,7 @@ from kmdr.linalg import Dense, Matrix
 
 SYMBOLS = {"accuracy": "P", "objective": "F"}
 # What `runs` returns.
-RUN = (*TRIAL, "concurrency", "objective", "objective_ratio", "accuracy", "nmi", "ari")
+RUN = ("study", *TRIAL, "concurrency", "objective", "objective_ratio", "accuracy", "nmi", "ari")
 
 
 def runs(results: Results, study: str, dataset: str, method: str, r: float = np.nan) -> pd.DataFrame:

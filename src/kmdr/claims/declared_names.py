@@ -91,8 +91,9 @@ def _references(paper: Paper) -> Iterator[_Reference]:
         yield f"{file}: entry of [reconstruction]", "entry of a study's flip", [paper.reconstruction.entry], entries
     table = reported(paper.name)
     file = str(paper.folder.folder / "reported.csv")
-    ids = [part.id for parts in readers.values() for part in parts]
-    yield f"{file}: id", "item or claim of the paper", table["id"].astype(str), ids
+    if not (paper.folder.folder / "multiverse.yaml").is_file():  # which may compare its universes with other numbers
+        ids = [part.id for parts in readers.values() for part in parts]
+        yield f"{file}: id", "item or claim of the paper", table["id"].astype(str), ids
     yield f"{file}: dataset", "dataset", table["dataset"].astype(str), ("", *registered)
     yield from _references_of_flips(paper, known)
 
