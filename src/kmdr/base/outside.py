@@ -118,7 +118,10 @@ def seed_of(rng: np.random.Generator) -> int:
 def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
     """Return the import path of a class or an instance, and the arguments in which an instance differs from a new one.
 
-    It is an error if the class cannot be imported by its path, or an argument cannot be written as JSON.
+    Raises
+    ------
+    UserError
+        When the class cannot be imported by its path, or an argument cannot be written as JSON.
     """
     cls = transformer if inspect.isclass(transformer) else type(transformer)
     path = f"{cls.__module__}.{cls.__qualname__}"

@@ -39,9 +39,14 @@ _NOT_CODE = ("runs.jsonl", "configs.jsonl", "pyvenv.cfg")
 
 @dataclass(frozen=True)
 class Root:
-    """A folder with the layout of the built-in one, and the package under which its modules are imported.
+    """A folder with the layout of the built-in one.
 
-    ``name`` and ``version`` are of its distribution; a folder has its own name and no version.
+    Attributes
+    ----------
+    package : str
+        Under which its modules are imported.
+    name, version : str
+        Of its distribution; a folder has its own name and no version.
     """
 
     folder: Path
@@ -56,7 +61,15 @@ class Root:
 
 @dataclass(frozen=True)
 class PaperFolder:
-    """The folder of one paper, by whose short name the ids of its items and claims begin, and its package."""
+    """The folder of one paper.
+
+    Attributes
+    ----------
+    name : str
+        Short name of the paper, with which the ids of its items and claims begin.
+    package : str
+        Under which its modules are imported.
+    """
 
     name: str
     folder: Path

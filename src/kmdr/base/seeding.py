@@ -11,10 +11,20 @@ import numpy as np
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """Return the generator of one purpose: PCG64, seeded by the root seed with the SHA-256 of the names as spawn key.
+    """Return the generator of one purpose.
 
-    The names are e.g. ``("usps", "random_sign", 20, 3, "reduce")``. Types matter: ``1`` and ``"1"`` address different
-    generators.
+    Parameters
+    ----------
+    seed : int
+        Root seed, at least 0.
+    *names : str or int
+        The purpose of the numbers, e.g. ``("usps", "random_sign", 20, 3, "reduce")``. Types matter: ``1`` and ``"1"``
+        address different generators.
+
+    Returns
+    -------
+    numpy.random.Generator
+        PCG64, seeded by a ``SeedSequence`` whose spawn key is the SHA-256 of the names.
     """
     digest = hashlib.sha256(json.dumps(names, ensure_ascii=True).encode()).digest()
     key = np.frombuffer(digest, dtype="<u4").tolist()

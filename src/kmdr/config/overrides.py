@@ -12,11 +12,10 @@ from hydra._internal.utils import get_args_parser
 from kmdr.base.errors import UserError
 from kmdr.base.text import quoted
 from kmdr.config.suggestions import check_words, setting_names, unknown_setting
-from kmdr.config.yaml_check import check_yaml
+from kmdr.config.yaml_check import MOST_BYTES, check_yaml
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
-_MOST_YAML_BYTES = 2**20
 
 
 def as_override(argument: str) -> str:
@@ -102,7 +101,7 @@ def _check_yaml(file: Path) -> None:
 
     Errors of syntax are left to Hydra.
     """
-    if not file.is_file() or file.stat().st_size > _MOST_YAML_BYTES:
-        raise UserError(f"{file} is not a file of at most {_MOST_YAML_BYTES} bytes; remove it from the folder")
+    if not file.is_file() or file.stat().st_size > MOST_BYTES:
+        raise UserError(f"{file} is not a file of at most {MOST_BYTES} bytes; remove it from the folder")
     with suppress(yaml.YAMLError, UnicodeDecodeError):
         check_yaml(file, file.read_text("utf-8"))

@@ -9,7 +9,7 @@ import yaml
 from kmdr.base.errors import UserError, shown
 
 # A configuration file has a few dozen values.
-_MOST_BYTES = 2**20
+MOST_BYTES = 2**20
 _MOST_VALUES = 100_000
 # Octal numbers such as 010, and numbers to the base of 60 such as 1:30, with signs, underscores and fractions.
 _ODD_NUMBER = re.compile(r"[-+]?0[0-7_]*[1-7_][0-7_]*|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
@@ -25,8 +25,8 @@ def check_yaml(file: Path, text: str, loader: Any = yaml.SafeLoader) -> None:
     loader : type
         Of PyYAML; its errors of syntax are raised.
     """
-    if len(text) > _MOST_BYTES:
-        raise UserError(f"{file} has more than {_MOST_BYTES} characters; remove it from the folder")
+    if len(text) > MOST_BYTES:
+        raise UserError(f"{file} has more than {MOST_BYTES} characters; remove it from the folder")
     if "&" not in text and not _MAY_BE_ODD.search(text):
         return
     sizes: dict[int, float] = {}

@@ -8,26 +8,42 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kmdr.datasets.acquire.archives import UnverifiedError as UnverifiedError
-    from kmdr.datasets.acquire.find import UnavailableError as UnavailableError
-    from kmdr.datasets.availability import Availability as Availability
-    from kmdr.datasets.availability import availability_of as availability_of
-    from kmdr.datasets.dataset import Dataset as Dataset
-    from kmdr.datasets.dataset import content_sha256 as content_sha256
-    from kmdr.datasets.dataset_options import locate_files as locate_files
-    from kmdr.datasets.fingerprint import is_outdated as is_outdated
-    from kmdr.datasets.in_memory import from_arrays as from_arrays
-    from kmdr.datasets.preparation import fetch_all as fetch_all
-    from kmdr.datasets.preparation import inspect_file as inspect_file
-    from kmdr.datasets.preparation import load as load
-    from kmdr.datasets.preparation import prepare as prepare
-    from kmdr.datasets.prepared import changed as changed
-    from kmdr.datasets.prepared import open_prepared as open_prepared
-    from kmdr.datasets.prepared import prepared_by_content as prepared_by_content
-    from kmdr.datasets.registry import names as names
-    from kmdr.datasets.sources.loaders import generated_by as generated_by
-    from kmdr.datasets.verification import DamagedDataError as DamagedDataError
-    from kmdr.datasets.verification import checked_verify as checked_verify
+    from kmdr.datasets.acquire.archives import UnverifiedError
+    from kmdr.datasets.acquire.find import UnavailableError
+    from kmdr.datasets.availability import Availability, availability_of
+    from kmdr.datasets.dataset import Dataset, content_sha256
+    from kmdr.datasets.dataset_options import locate_files
+    from kmdr.datasets.fetch import fetch_all
+    from kmdr.datasets.fingerprint import is_outdated
+    from kmdr.datasets.in_memory import from_arrays
+    from kmdr.datasets.preparation import inspect_file, load, prepare
+    from kmdr.datasets.prepared import changed, open_prepared, prepared_by_content
+    from kmdr.datasets.registry import names
+    from kmdr.datasets.sources.loaders import generated_by
+    from kmdr.datasets.verification import DamagedDataError, checked_verify
+
+__all__ = [
+    "Availability",
+    "DamagedDataError",
+    "Dataset",
+    "UnavailableError",
+    "UnverifiedError",
+    "availability_of",
+    "changed",
+    "checked_verify",
+    "content_sha256",
+    "fetch_all",
+    "from_arrays",
+    "generated_by",
+    "inspect_file",
+    "is_outdated",
+    "load",
+    "locate_files",
+    "names",
+    "open_prepared",
+    "prepare",
+    "prepared_by_content",
+]
 
 _MODULES = {
     "Availability": "availability",
@@ -39,7 +55,7 @@ _MODULES = {
     "changed": "prepared",
     "checked_verify": "verification",
     "content_sha256": "dataset",
-    "fetch_all": "preparation",
+    "fetch_all": "fetch",
     "from_arrays": "in_memory",
     "generated_by": "sources.loaders",
     "inspect_file": "preparation",
@@ -61,4 +77,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*_MODULES]
+    return __all__

@@ -1,10 +1,9 @@
 """Prepare datasets: acquire their files, load and check the matrix, and write it where every process can map it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -16,7 +15,6 @@ from kmdr.base.text import tell
 from kmdr.datasets import prepared, validation
 from kmdr.datasets.acquire.archives import UnverifiedError
 from kmdr.datasets.acquire.find import Found, UnavailableError, UnwritableError, obtain
-from kmdr.datasets.availability import availability_of
 from kmdr.datasets.dataset import Dataset, content_sha256, kept_form
 from kmdr.datasets.dataset_options import checked_options, display_name, file_title, paths_of, refuse_missing
 from kmdr.datasets.file_options import FileOptions
@@ -27,13 +25,12 @@ from kmdr.datasets.formats.preprocessing import refuse_sparse, scale_columns
 from kmdr.datasets.formats.profile import Profile, profile, summary, warnings_of
 from kmdr.datasets.prepared import CSR_PARTS, open_prepared
 from kmdr.datasets.references import split_labelings
-from kmdr.datasets.registry import COMMON, Entry, entry, names
+from kmdr.datasets.registry import COMMON, Entry, entry
 from kmdr.datasets.sources.loaders import Loaded, all_loaders
 from kmdr.datasets.streamed import Streamed, stream_if_large
 from kmdr.datasets.verification import DamagedDataError, file_state, is_current, read_meta
 from kmdr.linalg.matrix import read_only
 
-_PARALLEL_DOWNLOADS = 4
 _MISSING_REMEDY = "put a number there, or set dataset.missing=mean or dataset.missing=drop"
 
 
@@ -122,9 +119,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
             "nnz": int(A.nnz) if scipy.sparse.issparse(A) else n * d,
             "options": settings,
         }
-        # A is mapped from a file that can be used without conversion.
-        is_usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == validation.kept_type(A)
-        in_place = is_usable and A.filename is not None and not stored and not settings.get("copy")
+        in_place = _is_mapped(A) and not stored and not settings.get("copy")
         if in_place:
             meta["mapped"] = {"path": str(A.filename), "stamp": file_state(Path(A.filename))}
         if feature_names is not None:
@@ -140,6 +135,12 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
         for kind, lines in (("note", notes), ("warning", warnings)):
             for line in lines:
                 tell(f"{kind}: {display_name(e, settings)}: {line}")
+
+
+def _is_mapped(A: Any) -> bool:
+    """Return whether A is mapped from a file that can be used without conversion."""
+    usable = isinstance(A, np.memmap) and A.flags.c_contiguous and A.dtype == validation.kept_type(A)
+    return usable and A.filename is not None
 
 
 def _arrays(A: Any, labels: NDArray[Any] | None, in_place: bool) -> Iterator[tuple[str, NDArray[Any] | Path]]:
@@ -268,46 +269,3 @@ def _verify(e: Entry, A: Any, labels: NDArray[Any] | None, digest: str) -> None:
         raise UnverifiedError(f"dataset {e.name!r} has {classes} classes, but the registry says {e.k}")
     if e.content_sha256 and digest != e.content_sha256:
         raise UnverifiedError(f"dataset {e.name!r} has content hash {digest}, but the registry says {e.content_sha256}")
-
-
-# --- all datasets ---------------------------------------------------------------------------------------------------
-
-
-class Fetched(NamedTuple):
-    """The result of fetching a dataset.
-
-    `line` says that it is ready and its source, or why it is missing. `ok` is False if a file or a matrix failed its
-    check; True if the dataset is ready or merely not reachable. `tried` is that of an `UnavailableError`.
-    """
-
-    name: str
-    line: str
-    ok: bool
-    tried: tuple[str, ...] = ()
-
-
-def fetch_all(which: Iterable[str] | None = None) -> Iterator[Fetched]:
-    """Prepare datasets, by default all except ``file``; one that is not available does not stop the others.
-
-    Files are downloaded in parallel. Matrices are loaded one after the other, so that only one is in memory at a time.
-    """
-    wanted = list(dict.fromkeys([name for name in names() if name != "file"] if which is None else which))
-    # Unlike the threads of an executor, these do not keep the process alive.
-    with ThreadPool(_PARALLEL_DOWNLOADS) as pool:
-        fetched = {name: pool.apply_async(_fetch, (name,)) for name in wanted}
-        for name in wanted:
-            try:
-                fetched[name].get()
-                dataset = load(name)
-            except UnavailableError as e:
-                yield Fetched(name, f"{name}: missing: {e}", not e.failed_check, e.tried)
-            except (UserError, OSError) as e:
-                yield Fetched(name, f"{name}: failed: {e}", False)
-            else:
-                n, d = dataset.A.shape
-                yield Fetched(name, f"{name}: ready, {n} x {d}, from {dataset.source}", True)
-
-
-def _fetch(name: str) -> None:
-    if availability_of(name).state == "remote":
-        obtain(entry(name))

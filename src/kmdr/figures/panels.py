@@ -646,7 +646,11 @@ def thinned_labels(grid: Sequence[int], places: Sequence[float], widths: Sequenc
     """Return which values of a grid to label: the last, every so many before it, and the first if there is room.
 
     Of the steps that fit, the first is taken, or one that is less than twice as long and 1, 2 or 5 times a power of 10.
-    The centres of the labels, in ascending order, their widths and the least gap have the same unit.
+
+    Parameters
+    ----------
+    places, widths, gap : sequence of float, float
+        Ascending centres of the labels, their widths, and the least distance between two, in the same unit.
 
     Examples
     --------

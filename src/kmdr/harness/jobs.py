@@ -38,17 +38,11 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
-from kmdr.results.json_files import (
-    plan_of_studies,
-    planned_studies,
-    read_json,
-    unite_asked,
-    unite_missing,
-    with_parts,
-)
+from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
 from kmdr.results.outdated import missing as unfinished
 from kmdr.results.outdated import mixed_code, outdated_code
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
+from kmdr.results.shards import with_parts
 from kmdr.results.store import Store
 from kmdr.results.table_stream import VARIABLE, most_bytes
 from kmdr.results.text_rows import TextRow
@@ -437,7 +431,7 @@ def _report(
     lost = sum(trial_key(task) not in left_out for task in missing) - late
     if lost > 0:
         tell(
-            f"kmdr: {counted(lost, 'planned task')} {'has' if lost == 1 else 'have'} no rows in {table}: files were "
+            f"kmdr: {counted(lost, 'planned task has', 'planned tasks have')} no rows in {table}: files were "
             f"removed or damaged meanwhile; the same command runs {'it' if lost == 1 else 'them'}"
         )
     for line in _close_part(request.store, part, request.cut, finished=lost <= 0) if part else map(str, made):

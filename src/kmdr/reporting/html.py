@@ -40,8 +40,9 @@ from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests
 from kmdr.reporting.margins import changes_at, segments, ticks
 from kmdr.reporting.model import Report
+from kmdr.reporting.names import shared_names, with_kind
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
-from kmdr.reporting.search import entries, shared_names, with_kind
+from kmdr.reporting.search import entries
 from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.sparkline import sparkline
 from kmdr.reporting.study_runs import StudyRuns
@@ -260,9 +261,8 @@ def shortfalls(plan: Mapping[str, Any]) -> list[str]:
     if omitted:
         sentences.append(f"Omitted: {'; '.join(omitted)}.")
     if plan.get("tasks_not_begun"):
-        count = int(plan["tasks_not_begun"])
-        were = "was" if count == 1 else "were"
-        sentences.append(f"{counted(count, 'task')} {were} not started before the time budget ended.")
+        tasks = counted(int(plan["tasks_not_begun"]), "task was", "tasks were")
+        sentences.append(f"{tasks} not started before the time budget ended.")
     return sentences or ["Some parts of the studies were not run."]
 
 

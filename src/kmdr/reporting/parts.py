@@ -138,7 +138,7 @@ def _make_multiverse(run: MultiverseRun, context: Context) -> MultiverseSection:
         return multiverse_section(results, run.spec, run.universes, context.formats)
     rows = to_text(run.rows)
     section = multiverse_section(results.replaced(rows), run.spec, run.universes, context.formats)
-    where = f"Its {counted(len(rows), 'row')} {'is' if len(rows) == 1 else 'are'} in {run.table}."
+    where = f"Its {counted(len(rows), 'row is', 'rows are')} in {run.table}."
     return replace(section, sentences=(*section.sentences, where, *run.notes, *code_notes(rows)))
 
 

@@ -1,10 +1,6 @@
-"""The index of the search box: words to find, with the address of what they name.
+"""The index of the search box: words to find, with the address of what they name."""
 
-Headings and hits state which is meant by a name that a dataset and a venue share, such as NIPS.
-"""
-
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -13,6 +9,7 @@ from kmdr.claims.verdicts import Verdict
 from kmdr.figures.panels import dataset_label
 from kmdr.reporting.causes import failures
 from kmdr.reporting.model import Report, Reproduction
+from kmdr.reporting.names import shared_names, with_kind
 
 # What rests on other implementations or machines, in words that a reader may type.
 _WORDS = {
@@ -86,22 +83,3 @@ def _claim(verdict: Verdict, words: str) -> Entry:
 def _item(made: Reproduction, words: str) -> Entry:
     text = f"{made.item.paper}, {made.item.label}. {made.item.title} ({made.state})"
     return Entry(made.item.kind, text, f"#{made.item.id}", words)
-
-
-def shared_names(report: Report) -> set[str]:
-    """Return the names of datasets that are also the venue of a paper."""
-    venues = {paper.venue.split()[0] for paper in report.papers if paper.venue.strip()}
-    return venues & {dataset_label(name) for study in report.studies for name in study["datasets"]}
-
-
-def with_kind(text: str, names: Collection[str]) -> str:
-    """Return a text in which the first mention of each name as a dataset is marked; a venue is followed by its year.
-
-    Examples
-    --------
-    >>> with_kind("The words of NIPS, NIPS 2009", {"NIPS"})
-    'The words of NIPS (dataset), NIPS 2009'
-    """
-    for name in sorted(names):
-        text = re.sub(rf"(?<![\w(]){re.escape(name)}(?![\w)]| \d{{4}}| \(dataset)", f"{name} (dataset)", text, count=1)
-    return text

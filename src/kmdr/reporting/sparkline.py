@@ -20,11 +20,13 @@ def sparkline(tables: list[pd.DataFrame]) -> Markup:
     for numbers in tables:
         panels = list(_panels(numbers))
         if panels:
-            about, panel = max(
-                panels, key=lambda p: (p[1]["label"].nunique(), abs(p[1]["r"].corr(p[1]["centre"], method="spearman")))
-            )
+            about, panel = max(panels, key=lambda named: _clearness(named[1]))
             return _drawn(panel, about)
     return next(filter(None, map(_greatest, tables)), Markup(""))
+
+
+def _clearness(panel: pd.DataFrame) -> tuple[int, float]:
+    return panel["label"].nunique(), abs(panel["r"].corr(panel["centre"], method="spearman"))
 
 
 def _greatest(numbers: pd.DataFrame) -> Markup:

@@ -100,7 +100,11 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
         "Limitations": paragraphs(words.limitations),
     }
     findings = [Finding(paper.name, text, s) for s in words.findings if (text := cited(tables, s))]
-    return PaperSummary(findings, {t: p for t, p in parts.items() if len(p.frame if isinstance(p, Table) else p)})
+    return PaperSummary(findings, {title: part for title, part in parts.items() if not _is_empty(part)})
+
+
+def _is_empty(part: list[str] | Table) -> bool:
+    return part.frame.empty if isinstance(part, Table) else not part
 
 
 # The basis of an outcome on time, in words.

@@ -24,15 +24,7 @@ from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import UNKNOWN, read_note, sha256_hex, write_table
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, list_contents, read_file, require_file, write_file
-from kmdr.results.json_files import (
-    missing_parts,
-    plan_of_studies,
-    planned_studies,
-    read_json,
-    unite_asked,
-    unite_missing,
-    with_parts,
-)
+from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
 from kmdr.results.paths import (
@@ -49,6 +41,7 @@ from kmdr.results.paths import (
 )
 from kmdr.results.reader import public_content, read_task
 from kmdr.results.schema import TIME_COLUMNS
+from kmdr.results.shards import missing_parts, with_parts
 from kmdr.results.store import Store
 from kmdr.results.table import all_rows, trial_of, united
 from kmdr.results.table_stream import check_rows
@@ -289,6 +282,10 @@ def _notes(sources: Sequence[Source], unions: Unions) -> dict[str, dict[str, Any
     return {name: content for name, content in notes.items() if content}
 
 
+def _finished(line: str) -> tuple[str, str]:
+    return str(json.loads(line).get("finished", "")), line
+
+
 def merge(folders: Sequence[Path], target: Path) -> Tally:
     """Merge results folders, which are only read, into a target, which may have rows and is created if needed.
 
@@ -322,9 +319,8 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
         for name, content in notes.items():
             # Again with the present content: a run may have added to it meanwhile.
             store.change(name, partial(unions[name], content))
-        logged = {line for source in others for line in source.log}
         store.change_log(
-            lambda lines: sorted({*lines, *logged}, key=lambda line: (str(json.loads(line).get("finished", "")), line))
+            lambda lines: sorted({*lines, *(line for source in others for line in source.log)}, key=_finished)
         )
     store.merge()
     return merged

@@ -70,6 +70,10 @@ def refuse_mixed_code(folder: Path, rows: Sequence[Mapping[str, str]]) -> None:
         raise UserError(f"{folder} cannot be submitted: {single_line(sentences[0])}")
 
 
+def _default_name(folder: Path) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:50].strip("-")
+
+
 def submit(
     folder: Path,
     out: Path,
@@ -101,9 +105,7 @@ def submit(
     refuse_mixed_code(folder, rows)
     methods = sorted({row["reducer"] for row in rows} - {"none"}) or ["none"]
     stated = {
-        "name": checked_name(
-            name or re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:50].strip("-")
-        ),
+        "name": checked_name(name or _default_name(folder)),
         "method": checked_text("METHOD", method or ", ".join(methods)[:200]),
         "author": checked_text("AUTHOR", author),
         "licence": checked_text("LICENCE", licence),

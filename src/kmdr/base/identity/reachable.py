@@ -15,7 +15,10 @@ from kmdr.base.identity.normal_form import Parameter
 def reach(*entries: str) -> list[Definition]:
     """Return all that some entry points reach, in the order in which they are reached.
 
-    An entry point is ``"module:name"``, or ``"module"`` for all of a module.
+    Parameters
+    ----------
+    *entries : str
+        ``"module:name"``, or ``"module"`` for all of a module.
     """
     queue: dict[Definition, None] = {}
     for entry in entries:
@@ -81,9 +84,18 @@ def name_of(made: Any) -> str:
 def third_party_origin(module: str, name: str = "") -> str:
     """Return where a module comes from that is neither of this package nor of a plugin, and the hash of its code.
 
-    Nothing is imported, so that the names in rows from elsewhere can be asked for. ``name`` is a class in it, which may
-    be defined in another module of the same distribution. The result is distribution and version, or the name of the
-    outermost package; then `code_hash`. It is empty where there is no such module.
+    Nothing is imported, so that the names in rows from elsewhere can be asked for.
+
+    Parameters
+    ----------
+    name : str
+        A class in it, which may be defined in another module of the same distribution.
+
+    Returns
+    -------
+    str
+        Distribution and version, or the name of the outermost package; then `code_hash`. Empty where there is no such
+        module.
     """
     package = module.partition(".")[0]
     loaded = sys.modules.get(module)
