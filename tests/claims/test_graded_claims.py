@@ -58,6 +58,11 @@ def test_a_claim_without_a_statement_on_a_central_part_is_not_supported_but_may_
     assert verdict(statement(TRUE), statement(TRUE, "too"), **two).outcome == "supported"
 
 
+def test_an_undecided_claim_names_the_central_part_on_which_it_has_no_statement():
+    (judged,) = judge([verdict(statement(TRUE), **{"central": {"": "so", "too": "too"}})], {})
+    assert judged.tally == "1 of 1 statement supported, no statement on the central part too"
+
+
 def test_a_statement_on_an_undeclared_part_is_refused():
     alone = verdict(statement(TRUE, "another"))
     assert alone.outcome == "not run"

@@ -257,6 +257,8 @@ class Verdict:
         text = f"{self.count(self.components)} {'statement' if len(self.components) == 1 else 'statements'} supported"
         text += f", {self.count(self.central)} central" if "side" in self.kinds else ""
         text += f", {self.count(joint, joint=True)} joint tests" if joint else ""
+        if untested := sorted({*self.claim.central} - {component.part for component in self.components}):
+            text += f", no statement on the central part {', '.join(untested)}"
         return text + (f", {self.scope}" if self.scope else "")
 
 
