@@ -306,6 +306,11 @@ class Folder:
         rows = pd.read_csv(self.path / "multiverse/rows.csv.xz", low_memory=False)
         return {str(name): group for name, group in rows[rows.status == "ok"].groupby("config_hash")}
 
+    @cached_property
+    def rows_by_config(self) -> dict[str, pd.DataFrame]:
+        """The rows of all studies that did not fail, by configuration."""
+        return {str(name): group for name, group in self.rows[self.rows.status == "ok"].groupby("config_hash")}
+
     def number(self, item: str, quantity: str, **fixed: Any) -> tuple[float, float]:
         """Return a reported number and its reading error."""
         table = self.reported(item.partition("_")[0].partition("-")[0])
@@ -1799,18 +1804,23 @@ class Law(NamedTuple):
     width: float
     size: float
 
+    @property
+    def unknown(self) -> float:
+        """The weight of the uniform part."""
+        return 1 / (self.size + 1)
+
     def inside(self, low: float, high: float) -> float:
         """Return the probability of an interval, with a uniform part for what the runs cannot show."""
+        unknown = self.unknown
         same = self.weights[(self.values >= low) & (self.values <= high)].sum()
         near = (
             stats.norm.cdf(high, self.values, self.width) - stats.norm.cdf(low, self.values, self.width)
         ) @ self.weights
-        unknown = 1 / (self.size + 1)
         return float((1 - unknown) * (self.exact * same + (1 - self.exact) * near) + unknown * (high - low))
 
     def tail(self, low: float, high: float) -> float:
         """Return the two-sided probability of a value at least as extreme as an interval."""
-        unknown = 1 / (self.size + 1)
+        unknown = self.unknown
 
         def below(x: float, same: NDArray[np.bool_]) -> float:
             known = self.exact * (same @ self.weights) + (1 - self.exact) * (
@@ -1829,7 +1839,7 @@ def law_of_runs(F: Array, values: Array, m: int, quantity: str) -> Law:
     size, spread = 1 / (w @ w), np.sqrt(max(0.0, w @ (v - w @ v) ** 2))
     if spread > 1e-9:  # Silverman's width
         return Law(v, w, 0.0, 1.06 * spread * size**-0.2, size)
-    return Law(v, w, 0.5, 0.01 * v[0] if quantity == "objective" else 0.02, size)
+    return Law(v, w, 0.5, 0.01 * v[0] if quantity == "objective" else 0.02, np.inf)
 
 
 def law_of_share(good: int, n: int) -> Law:
@@ -1854,15 +1864,20 @@ class Universes:
         """The options of each universe; the first has the paper's own."""
         return list(self.configs)
 
-    def runs(self, universe: tuple[str, ...], dataset: str, method: str) -> pd.DataFrame:
-        """Return the runs of a method."""
+    def runs(self, universe: tuple[str, ...], dataset: str, method: str, *, every: bool) -> pd.DataFrame:
+        """Return the runs of a method, with further repetitions of the studies or without."""
         parts = [
             self.folder.multiverse_rows[config]
             for config, (_, data, reducer) in self.configs[universe].items()
             if (data, reducer) == (dataset, method)
         ]
         rows = pd.concat(parts)  # another paper's multiverse may have the same configuration
-        return rows[rows.study.isin([f"multiverse_{study}" for study, _, _ in self.configs[universe].values()])]
+        rows = rows[rows.study.isin([f"multiverse_{study}" for study, _, _ in self.configs[universe].values()])]
+        cell = ["config_hash", "seed", "r"]
+        known = self.folder.rows_by_config if every else {}
+        more = [known[config] for config in rows.config_hash.unique() if config in known]
+        further = [part.merge(rows[cell].drop_duplicates(), on=cell) for part in more]
+        return pd.concat([rows, *further]).drop_duplicates([*cell, "repeat"])
 
     @cache  # noqa: B019
     def edges(self, label: str, reported: float) -> tuple[float, float]:
@@ -1888,10 +1903,10 @@ class Universes:
         return quantity, METHODS.get(method, method), r, DATASETS.get(data or "", DEFAULT_DATASET[self.paper]), id_
 
     @cache  # noqa: B019
-    def law(self, label: str, universe: tuple[str, ...]) -> Law:
-        """Return the distribution of a number in a universe."""
+    def law(self, label: str, universe: tuple[str, ...], *, every: bool = True) -> Law:
+        """Return the distribution of a number in a universe, from all runs or from its repetitions alone."""
         quantity, method, r, dataset, _ = self.parsed(label)
-        rows = self.runs(universe, dataset, method)
+        rows = self.runs(universe, dataset, method, every=every)
         if rows.r.nunique() > 1:
             open_r = next((option[4:] for option in universe if option.startswith("r = ")), "60")
             rows = rows[rows.r == int(r or (open_r if quantity == SHARE else "60"))]
@@ -1964,8 +1979,16 @@ def all_universes(universes: Universes, count: Count, file: str, table: pd.DataF
             if f"probability of {label}" in line:
                 tail = universes.law(label, universe).tail(*universes.edges(label, reported))
                 ours[f"probability of {label}"] = tail
+        unknown: dict[tuple[str | None, ...], float] = {}  # of each cell, the largest
+        for label in universes.numbers:
+            _, method, r, dataset, _ = universes.parsed(label)
+            part = universes.law(label, universe).unknown
+            unknown[dataset, method, r] = max(part, unknown.get((dataset, method, r), 0.0))
+        ours["least_p"] = 1 - float(np.prod([1 - part for part in unknown.values()]))
         for name, value in ours.items():
             count.check(file, f"{where}: {name}", value, line[name], scale=1e-3)
+        outcome = "rejected" if line["p"] <= 0.05 else "not rejected" if ours["least_p"] <= 0.05 else "too few runs"
+        count.text(file, f"{where}: numbers", outcome, line["numbers"])
         count.leave(file, "p, from tables drawn at random", 1)
         count.leave(file, "verdicts in each universe", sum("-" in name for name in line))
 
@@ -1993,7 +2016,8 @@ def shares_of_variance(universes: Universes, count: Count, file: str, table: pd.
     choices = list(table.columns[1:-1])
     columns = [np.array([u[i] for u in universes.options]) for i in range(len(choices))]
     for line in table.pipe(records):
-        means = np.array([law_of_line(universes.law(line["number"], u))["mean"] for u in universes.options])
+        laws = [universes.law(line["number"], u, every=False) for u in universes.options]
+        means = np.array([law_of_line(law)["mean"] for law in laws])
         y = means - means.mean()
         explained: dict[frozenset[int], float] = {}
         for size in range(len(choices) + 1):

@@ -39,7 +39,7 @@ from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, sett
 from kmdr.multiverse.factorial import design, shapley_shares
 from kmdr.multiverse.findings import Findings, find
 from kmdr.multiverse.laws import law_of_best, law_of_share
-from kmdr.multiverse.plausibility import cells, cross_validated, plausibility
+from kmdr.multiverse.plausibility import cells, cross_validated, least_p, plausibility
 from kmdr.multiverse.power import power
 from kmdr.multiverse.section import _holds, _options, _shares, explanation, multiverse_section
 from kmdr.reporting.build import build
@@ -165,8 +165,32 @@ def test_no_number_is_impossible_and_none_is_less_likely_than_the_runs_can_show(
 def test_a_number_without_a_draw_is_the_same_or_within_the_margins_of_the_register(value, same):
     law = law_of_best(P, [0.5] * 5, [0.7] * 5, 1)
     near = np.diff(norm(0.7, 0.02).cdf([value - 0.0005, value + 0.0005]))[0]
-    expected = np.log(5 / 6 * (same / 2 + near / 2) + 0.001 / 6)
-    assert law.log_likelihood(value, 0.0005) == pytest.approx(expected, abs=1e-6)
+    assert law.log_likelihood(value, 0.0005) == pytest.approx(np.log(same / 2 + near / 2), abs=1e-6)
+
+
+def test_a_universe_that_always_gives_another_number_is_rejected_however_few_its_runs(rng):
+    """With a part left to chance, tables of which most digits differ were not rejected."""
+    laws = [law_of_best(P, [0.5] * 2, [0.7] * 2, 1) for _ in range(4)]
+    several = [P._replace(r=float(r)) for r in range(4)]
+
+    def p(values):
+        log_likelihood = sum(float(law.log_likelihood(v, 0.0005)) for law, v in zip(laws, values, strict=True))
+        return plausibility(laws, several, log_likelihood, rng)
+
+    assert p([0.7] * 4) == 1
+    assert p([0.7, 0.7, 0.7, 0.55]) <= 0.05
+    assert laws[0].tail(0.55, 0.0005) < 1e-6
+    assert least_p(laws, cells(several)) == 0
+
+
+@pytest.mark.parametrize(("runs", "m"), [(150, 30), (2000, 30), (60, 1), (400, 1)])
+def test_the_least_p_is_that_of_a_table_with_a_number_that_no_run_shows(runs, m, rng):
+    several = [P._replace(r=float(r)) for r in range(4)]
+    laws = [law_of_best(P, rng.random(runs), 0.6 + 0.01 * rng.standard_normal(runs), m) for _ in several]
+    values = [float(np.median(law.values)) for law in laws[:3]] + [0.9]
+    log_likelihood = sum(float(law.log_likelihood(v, 0.0005)) for law, v in zip(laws, values, strict=True))
+    reported = np.mean([plausibility(laws, several, log_likelihood, rng) for _ in range(10)])
+    assert least_p(laws, cells(several)) == pytest.approx(reported, rel=0.35, abs=0.01)
 
 
 def test_a_share_of_runs_is_that_of_many_if_much_is_known():
@@ -321,6 +345,25 @@ def test_from_rows_to_findings(rng):
     assert options.loc["no", "likelihood"] > 0.99
     assert options.loc[["yes", "no"], "bmd09-4"].tolist() == ["0 of 2", "2 of 2"]
     assert options.loc[["sampled", "best of one"], "universes"].tolist() == [2, 2]
+
+
+def test_further_repetitions_of_other_studies_count_for_numbers_and_not_for_comparisons_of_choices(rng):
+    own, results, settled_ = universes_and_rows(rng)
+    rows = results.all_rows
+    again = rows.assign(study="bmd09_table1")
+    more = again.assign(repeat=again["repeat"] + 60, accuracy=again["accuracy"].astype(float) + 0.01)
+    other_seed = more.assign(seed=more["seed"].astype(int) + 1, accuracy=0.1)
+    other_r = more[more["reducer"] == "leverage"].assign(r=20, accuracy=0.1)
+    before, nothing_new = find(results, own, settled_), find(results, own, settled_, pd.concat([again, other_seed]))
+    assert np.array_equal(before.logs, nothing_new.logs)
+    assert np.array_equal(before.p, nothing_new.p)
+    after = find(results, own, settled_, pd.concat([again, more, other_seed, other_r]))
+    position = next(i for i, n in enumerate(after.numbers) if n.quantity == "accuracy" and n.method == "leverage")
+    assert (before.runs[position], after.runs[position]) == (60, 120)
+    assert after.laws[0][position].mean == pytest.approx(before.laws[0][position].mean + 0.005, abs=0.006)
+    assert after.laws[0][position].mean > before.laws[0][position].mean
+    assert np.array_equal(before.shares, after.shares, equal_nan=True)
+    assert before.outcomes == after.outcomes
 
 
 def test_a_number_that_is_printed_at_each_r_counts_once(rng):
@@ -672,12 +715,23 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     findings = find(results, own, settled_)
     labels = [str(i) for i in range(len(findings.numbers))]
     p = np.array([0.01 if universe[0] == "yes" else 0.4 for universe in findings.universes])
-    assert explanation(replace(findings, p=p), labels) == (
-        "The paper's own choices do not explain the 8 reported numbers (p = 0.01); 2 of 4 universes are not rejected, "
-        "all with rescaled: no. The numbers favour rescaled: no (100 % of the likelihood)."
+    few, many = np.full(4, 0.3), np.full(4, 0.01)
+    assert explanation(replace(findings, p=p, least_p=many), labels) == (
+        "The paper's own choices do not explain the 8 reported numbers (p = 0.01); of 3 other universes, 1 rejected, 2 "
+        "not rejected; all that are not rejected have rescaled: no. The numbers favour rescaled: no (100 % of the "
+        "likelihood)."
     )
-    text = explanation(replace(findings, p=np.full(4, 0.4)), labels)
-    assert text.startswith("The 8 reported numbers together do not reject the paper's own choices (p = 0.4), nor 3 of")
+    assert "of 3 other universes, 1 rejected, 0 not rejected, 2 with too few runs to tell; all that are not" in (
+        explanation(replace(findings, p=p, least_p=few), labels)
+    )
+    text = explanation(replace(findings, p=np.full(4, 0.4), least_p=many), labels)
+    assert text.startswith(
+        "The 8 reported numbers together do not reject the paper's own choices (p = 0.4); of 3 other"
+    )
+    text = explanation(replace(findings, p=np.full(4, 0.4), least_p=few), labels)
+    assert text.startswith(
+        "The paper's own choices have too few runs to be rejected by the 8 reported numbers (p = 0.4"
+    )
     tails = np.full_like(findings.tails, 0.5)
     tails[findings.nearest, 3] = 0.001
     text = explanation(replace(findings, p=np.full(4, 0.01), tails=tails), labels)
@@ -690,7 +744,7 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     (packed,) = (content for path, content in table.items() if path.suffix == ".xz")
     assert b"probability of P" in lzma.decompress(packed)
     assert section.universes["own"].tolist() == [True, False, False, False]
-    assert (section.universes["rejected"] == (findings.p <= 0.05)).all()
+    assert section.universes["numbers"].tolist() == findings.agreement
     least = section.universes["least_likely"].unique()
     assert f"({least.item()})" in next(text for text in section.sentences if "least likely of" in text)
 

@@ -151,24 +151,25 @@ def test_needed_repetitions_name_the_statement_whose_repetitions_they_are(report
 
 
 def test_a_finding_on_the_likelihood_of_choices_depends_on_whether_the_papers_own_are_rejected():
-    """bmd09's said that a number was out of reach of choices that another sentence did not reject."""
+    """bmd09's said that its own choices were not rejected, with the runs of a universe; with all runs they are."""
     (finding,) = (
         finding for paper in papers() for finding in paper.summary.findings if "multiverse_options" in finding.text
     )
     reported = pd.DataFrame({"dataset": "NIPS", "quantity": ["F", "P"], "r": "15", "reported": 0.8, "ours": 0.7})
     likelihood = pd.DataFrame({"choice": ["rescaled"], "option": "as they are", "likelihood": 0.95})
     label = "P, leverage, r = 15"
-    columns = {"own": [True, False], "p": [0.19, 0.4], "rejected": False, f"probability of {label}": [0.03, 0.15]}
-    universes = pd.DataFrame(columns | {"least_likely": label})
+    columns = {"own": [True, False], "p": [0.01, 0.4], f"probability of {label}": [0.03, 0.2]}
+    universes = pd.DataFrame(columns | {"numbers": ["rejected", "not rejected"], "least_likely": label})
 
     def stated(table):
         tables = {"bmd09_table1": reported, "bmd09_multiverse_options": likelihood, "bmd09_multiverse_universes": table}
         return cited(tables, finding)
 
     assert "probability 0.03 with" in stated(universes)
-    assert "0.03 to 0.15 over" in stated(universes)
-    assert "own choices (p = 0.19) nor 1 of the 1 other" in stated(universes)
-    assert not stated(universes.assign(p=[0.01, 0.4]))
+    assert "0.03 to 0.2 over" in stated(universes)
+    assert "own choices (p = 0.01) and 0 of the 1 other combinations, but not 1;" in stated(universes)
+    assert not stated(universes.assign(p=[0.19, 0.4]))
+    assert not stated(universes.assign(numbers=["rejected", "too few runs"]))
     assert not stated(universes.assign(least_likely="F, leverage, r = 15"))
 
 

@@ -1,11 +1,13 @@
 """Findings from the rows of a multiverse, about reported numbers and claims.
 
-* Each number has a distribution in each universe (`kmdr.multiverse.laws`). The variance of the means over universes is
-  divided among the choices by Shapley shares, with intervals by the bootstrap over repetitions, which all universes
-  share.
-* A universe's log-likelihood is that of all numbers together. The nearest universe has the largest. A universe is not
-  rejected if, of the tables drawn from its distributions, at least 5 % are as unlikely as the reported one. As the
-  nearest was selected among many, it is also selected by half of the cells and evaluated on the other half, repeatedly.
+* Each number has a distribution in each universe (`kmdr.multiverse.laws`), from all its runs: those of the multiverse,
+  and further repetitions of the same configurations in other studies. The variance of the means over universes is
+  divided among the choices by Shapley shares, with intervals by the bootstrap over the repetitions of the multiverse,
+  which all universes share.
+* A universe's log-likelihood is that of all numbers together. The nearest universe has the largest. A universe is
+  rejected if, of the tables drawn from its distributions, less than 5 % are as unlikely as the reported one; if it is
+  not, it counts only if its runs could have rejected it for a single number. As the nearest was selected among many, it
+  is also selected by half of the cells and evaluated on the other half, repeatedly.
 * A claim is tested, uncorrected, on the rows of each universe as if they were rows of the paper's studies. Its outcomes
   are counted over the universes whose runs can decide it (`kmdr.multiverse.power`).
 """
@@ -14,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,12 +34,14 @@ from kmdr.metrics import BUILT_IN
 from kmdr.multiverse.choices import STUDY, Multiverse, settings_on_dataset
 from kmdr.multiverse.factorial import Floats, shapley_shares
 from kmdr.multiverse.laws import Law, law_of_best, law_of_share
-from kmdr.multiverse.plausibility import Check, cells, cross_validated, plausibility
+from kmdr.multiverse.plausibility import Check, cells, cross_validated, least_p, plausibility
 from kmdr.multiverse.power import POWER, claim_power
 from kmdr.results.json_files import Settled
 
 _SAMPLES, _SEED = 200, 0
-_OF_RUNS = {"config_hash", "dataset", "reducer", "r", "repeat", "objective"}
+_OF_RUNS = {"config_hash", "dataset", "reducer", "r", "repeat", "objective", "further"}
+
+Agreement = Literal["rejected", "not rejected", "too few runs"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,11 @@ class Findings:
         By universe and number.
     logs : (universes, numbers) ndarray
         Log-likelihoods.
-    p : (universes,) ndarray
-        Probability that a table drawn in the universe is as unlikely as the reported one.
+    p, least_p : (universes,) ndarray
+        Probability that a table drawn in the universe is as unlikely as the reported one, and as one with a number that
+        no run shows.
+    runs : (numbers,) ndarray
+        Number of runs of each number with the paper's own choices.
     shares : (choices, numbers, 3) ndarray
         Share of the variance, and its 95 % interval.
     check : Check or None
@@ -71,6 +79,8 @@ class Findings:
     laws: list[list[Law]]
     logs: Floats
     p: Floats
+    least_p: Floats
+    runs: NDArray[np.int64]
     shares: Floats
     check: Check | None
     tails: Floats
@@ -92,15 +102,18 @@ class Findings:
         return int(self.together.argmax())
 
     @property
-    def not_rejected(self) -> list[int]:
-        """Positions of the universes that are not rejected."""
-        return [int(i) for i in np.flatnonzero(self.p > LEVEL)]
+    def agreement(self) -> list[Agreement]:
+        """Whether the reported numbers together reject each universe; too few runs if they could not for one number."""
+        return [
+            "rejected" if p <= LEVEL else "not rejected" if least <= LEVEL else "too few runs"
+            for p, least in zip(self.p, self.least_p, strict=True)
+        ]
 
     def table(self) -> pd.DataFrame:
         """Return one line per universe: its options, its log-likelihood and p, and the outcome of each claim."""
         frame = pd.DataFrame(self.universes, columns=list(self.spec.choices))
         if self.numbers:
-            frame = frame.assign(log_likelihood=self.together, p=self.p)
+            frame = frame.assign(log_likelihood=self.together, p=self.p, least_p=self.least_p, numbers=self.agreement)
         return frame.assign(**self.outcomes)
 
     def options(self) -> pd.DataFrame:
@@ -148,15 +161,41 @@ def _runs(rows: pd.DataFrame, number: Number) -> pd.DataFrame:
     return rows.drop_duplicates("repeat").sort_values("repeat", kind="stable")
 
 
+def _with_further(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a multiverse, marked, with further repetitions of their configurations from other studies."""
+    cell = ["config_hash", "seed", "r"]
+    further = others.merge(rows[cell].drop_duplicates(), on=cell)
+    together = pd.concat([rows.assign(further=False), further.assign(further=True)[[*rows.columns, "further"]]])
+    return together.drop_duplicates([*cell, "repeat"], ignore_index=True)
+
+
+class _Estimate(NamedTuple):
+    """A number in a universe.
+
+    Attributes
+    ----------
+    law : Law
+        Its distribution, from all runs.
+    means : (1 + bootstraps,) ndarray
+        Its mean over the runs of the multiverse, and in each bootstrap sample of these.
+    runs : int
+        Number of all runs.
+    """
+
+    law: Law
+    means: Floats
+    runs: int
+
+
 class _Reader:
     """Reads the numbers of universes from their rows; what many universes share is read once."""
 
     def __init__(self, spec: Multiverse) -> None:
         self._spec, self._numbers = spec, numbers_of(spec)
-        self._known: dict[object, tuple[Law, Floats] | None] = {}
+        self._known: dict[object, _Estimate | None] = {}
 
-    def laws(self, rows: pd.DataFrame, universe: Sequence[str]) -> dict[int, tuple[Law, Floats]]:
-        """Return each number's distribution and its mean in each bootstrap sample, by the number's position."""
+    def estimates(self, rows: pd.DataFrame, universe: Sequence[str]) -> dict[int, _Estimate]:
+        """Return the estimate of each number, by the number's position."""
         methods, reading = self._spec.reading(universe)
         quantities = {number.quantity for number in self._numbers}
         quantities |= {of_number["share"]["of"] for of_number in reading.values() if "share" in of_number}
@@ -176,29 +215,25 @@ class _Reader:
             key = (configs, repr(number), m, repr(share))
             if key not in self._known:
                 self._known[key] = self._read(_runs(of_method, number), number, m, share)
-            if law := self._known[key]:
-                read[position] = law
+            if estimate := self._known[key]:
+                read[position] = estimate
         return read
 
-    def _read(
-        self, runs: pd.DataFrame, number: Number, m: int, share: Mapping[str, float] | None
-    ) -> tuple[Law, Floats] | None:
-        if len(runs) < (2 if share else max(2, m)):
+    def _read(self, runs: pd.DataFrame, number: Number, m: int, share: Mapping[str, float] | None) -> _Estimate | None:
+        of_multiverse = (~runs["further"]).to_numpy()
+        if of_multiverse.sum() < (2 if share else max(2, m)):
             return None
-        return self._read_share(runs, share) if share else self._read_best(runs, number, m)
-
-    def _read_best(self, runs: pd.DataFrame, number: Number, m: int) -> tuple[Law, Floats]:
+        if share:
+            hits = (runs[share["of"]] >= share["at_least"]).to_numpy()
+            law = law_of_share(int(hits.sum()), len(hits), int(share["runs"]))
+            some = hits[of_multiverse]
+            return _Estimate(law, np.r_[some.mean(), some[_bootstraps(len(some))].mean(axis=1)], len(hits))
         F, x = (runs[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
-        again = _bootstraps(len(F))
-        order = np.take_along_axis(again, np.argsort(F[again], axis=1, kind="stable"), axis=1)
-        return law_of_best(number, F, x, m), np.asarray(x[order] @ best_of(F, m).weights)
-
-    def _read_share(self, runs: pd.DataFrame, share: Mapping[str, float]) -> tuple[Law, Floats]:
-        hits = (runs[share["of"]] >= share["at_least"]).to_numpy()
-        return (
-            law_of_share(int(hits.sum()), len(hits), int(share["runs"])),
-            np.asarray(hits[_bootstraps(len(hits))].mean(axis=1)),
-        )
+        law = law_of_best(number, F, x, m)
+        F, x = F[of_multiverse], x[of_multiverse]
+        samples = np.vstack([np.arange(len(F)), _bootstraps(len(F))])
+        order = np.take_along_axis(samples, np.argsort(F[samples], axis=1, kind="stable"), axis=1)
+        return _Estimate(law, np.asarray(x[order] @ best_of(F, m).weights), len(runs))
 
 
 @lru_cache(4)
@@ -255,13 +290,17 @@ def _outcomes(
     )
 
 
-def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Findings:
+def find(
+    results: Results, spec: Multiverse, settled: Sequence[Settled], others: pd.DataFrame | None = None
+) -> Findings:
     """Return the findings from the rows of a multiverse.
 
     Parameters
     ----------
     settled : sequence of Settled
         The universes that were run, with the configurations of each.
+    others : DataFrame, optional
+        Successful rows of other studies, which may have further repetitions of these configurations.
 
     Raises
     ------
@@ -270,44 +309,49 @@ def find(results: Results, spec: Multiverse, settled: Sequence[Settled]) -> Find
     """
     rows = results.rows([f"{STUDY}{name}" for name in spec.studies], mixed=True)
     by_config = {str(key): group for key, group in rows.groupby("config_hash")}
+    every_run = _with_further(rows, rows.iloc[:0] if others is None else others)
+    runs_by_config = {str(key): group for key, group in every_run.groupby("config_hash")}
     reader, names = _Reader(spec), set(spec.universes)
     universes, tables, read = [], [], []
     for universe in settled:
         of_universe = _rows_of(by_config, universe) if universe.options in names else None
-        if of_universe is not None:
+        runs = _rows_of(runs_by_config, universe)
+        if of_universe is not None and runs is not None:
             universes.append(universe.options)
             tables.append(of_universe)
-            read.append(reader.laws(of_universe, universe.options))
+            read.append(reader.estimates(runs, universe.options))
     if len(universes) < 2:
         raise NotRunError(f"fewer than two universes of {spec.paper} have rows")
-    every, counts = numbers_of(spec), Counter(position for laws_of_universe in read for position in laws_of_universe)
+    every, counts = numbers_of(spec), Counter(position for of_universe in read for position in of_universe)
     positions = [position for position in _without_repeats(every, tables[0]) if counts[position] == len(universes)]
     several = [every[position] for position in positions]
-    laws = [[of_number[position][0] for position in positions] for of_number in read]
-    logs = np.array(
-        [
-            [float(law.log_likelihood(n.value, n.reading_error)) for law, n in zip(of_universe, several, strict=True)]
-            for of_universe in laws
-        ]
-    ).reshape(len(universes), len(several))
-    tails = np.array(
-        [
-            [law.tail(n.value, n.reading_error) for law, n in zip(of_universe, several, strict=True)]
-            for of_universe in laws
-        ]
-    ).reshape(logs.shape)
-    rng = np.random.default_rng(_SEED)
-    p = np.array([plausibility(some, several, line.sum(), rng) for some, line in zip(laws, logs, strict=True)])
+    laws = [[of_universe[position].law for position in positions] for of_universe in read]
+    logs, tails = (
+        np.array(
+            [
+                [measure(law, n.value, n.reading_error) for law, n in zip(of_universe, several, strict=True)]
+                for of_universe in laws
+            ],
+            dtype=float,
+        ).reshape(len(universes), len(several))
+        for measure in (Law.log_likelihood, Law.tail)
+    )
+    rng, of_cells = np.random.default_rng(_SEED), cells(several)
+    outcomes, powers = _outcomes(results, spec, tables)
     return Findings(
-        spec, universes, several, laws, logs, p, _shares(spec, universes, read, positions),
-        cross_validated(logs, cells(several)), tails, *_outcomes(results, spec, tables),
+        spec, universes, several, laws, logs,
+        p=np.array([plausibility(some, several, line.sum(), rng) for some, line in zip(laws, logs, strict=True)]),
+        least_p=np.array([least_p(some, of_cells) for some in laws]),
+        runs=np.array([read[0][position].runs for position in positions], dtype=np.int64),
+        shares=_shares(spec, universes, read, positions), check=cross_validated(logs, of_cells), tails=tails,
+        outcomes=outcomes, powers=powers,
     )  # fmt: skip
 
 
 def _shares(
     spec: Multiverse,
     universes: Sequence[tuple[str, ...]],
-    read: Sequence[Mapping[int, tuple[Law, Floats]]],
+    read: Sequence[Mapping[int, _Estimate]],
     positions: Sequence[int],
 ) -> Floats:
     """Return the share of the variance of each number's mean that each choice explains, with its 95 % interval."""
@@ -315,7 +359,7 @@ def _shares(
     points = [[names.index(name) for names, name in zip(options, universe, strict=True)] for universe in universes]
     shares = np.empty((len(options), len(positions), 3))
     for column, position in enumerate(positions):
-        means = np.array([np.r_[laws[position][0].mean, laws[position][1]] for laws in read])
+        means = np.array([of_universe[position].means for of_universe in read])
         of_number = shapley_shares(points, means)
         shares[:, column, 0] = of_number[:, 0]
         if not np.isnan(of_number[:, 1:]).all():

@@ -3,9 +3,11 @@
 The likelihood of a reported number is the probability of the values that it may have had before it was rounded or read
 off a figure. Each run stands for a normal kernel about it, of Silverman's width, weighted by its probability to be the
 best of m by F. The part that n runs cannot show, above all the tails, is left to a uniform distribution on [0, 1] with
-the weight of one more run, 1/(n + 1); with weights, n is (Σw)²/Σw². So no number is impossible, and no universe is
-rejected because of a tail that its runs cannot show. A deterministic number is ours to the last digit, or as near to it
-as the register takes two numbers for the same (the width of its kernel), with equal probability.
+the weight of one more run, 1/(n + 1); with weights, n is (Σw)²/Σw². So no number with chance is impossible, and no
+universe is rejected because of a tail that its runs cannot show; but neither do few runs of the best of many show that
+a number is possible (`kmdr.multiverse.plausibility.least_p`). A number that is the same in all runs is deterministic:
+it is ours to the last digit, or as near to it as the register takes two numbers for the same (the width of its kernel),
+with equal probability, and no part of it is unknown.
 """
 
 import math
@@ -36,7 +38,7 @@ class Law(NamedTuple):
     width : float
         Standard deviation of the normal kernel about each value.
     size : float
-        Effective number of independent draws; infinite if the weights account for what is unknown.
+        Effective number of independent draws; infinite if nothing is unknown, or the weights account for it.
     """
 
     values: Floats
@@ -44,6 +46,11 @@ class Law(NamedTuple):
     exact: float
     width: float
     size: float
+
+    @property
+    def unknown(self) -> float:
+        """The weight of what the runs cannot show."""
+        return 1 / (self.size + 1)
 
     @property
     def mean(self) -> float:
@@ -64,8 +71,7 @@ class Law(NamedTuple):
         same = ((self.values >= ends[..., :1]) & (self.values <= ends[..., 1:])) @ self.weights
         reached = ndtr((ends[..., None] - self.values) / self.width) @ self.weights
         inside = self.exact * same + (1 - self.exact) * (reached[..., 1] - reached[..., 0])
-        unknown = 1 / (self.size + 1)
-        return np.asarray(np.log((1 - unknown) * inside + unknown * 2 * error + 1e-300))
+        return np.asarray(np.log((1 - self.unknown) * inside + self.unknown * 2 * error + 1e-300))
 
     def tail(self, value: float, error: float) -> float:
         """Return the two-sided probability of a value at least as extreme as one ± its reading error."""
@@ -76,9 +82,8 @@ class Law(NamedTuple):
         """Return the probability of at most a value, or of less than it."""
         same = float(((self.values < value) if open_ else (self.values <= value)) @ self.weights)
         near = float(ndtr((value - self.values) / self.width) @ self.weights)
-        unknown = 1 / (self.size + 1)
         known = self.exact * same + (1 - self.exact) * near
-        return (1 - unknown) * known + unknown * min(1.0, max(0.0, value))
+        return (1 - self.unknown) * known + self.unknown * min(1.0, max(0.0, value))
 
 
 def law_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Law:
@@ -90,7 +95,8 @@ def law_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Law:
     spread = math.sqrt(max(0.0, float(w @ (x - w @ x) ** 2)))
     if spread > 1e-9:
         return Law(x, w, 0.0, 1.06 * spread * size**-0.2, size)
-    return Law(x, w, 0.5, F_MARGIN * float(x[0]) if number.quantity == "objective" else P_MARGIN, size)
+    width = F_MARGIN * float(x[0]) if number.quantity == "objective" else P_MARGIN
+    return Law(x, w, 0.5, width, math.inf)
 
 
 def law_of_share(hits: int, runs: int, size: int) -> Law:

@@ -8,7 +8,7 @@ evaluated on the other half, repeatedly.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb
+from math import comb, prod
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def _tables(laws: Sequence[Law], cells: Sequence[list[int]], rng: np.random.Gene
             at = np.searchsorted(np.cumsum(law.weights), place).clip(max=len(law.values) - 1)
             near = law.width * rng.standard_normal(_TABLES)
             inside = law.values[at] + np.where(rng.random(_TABLES) < law.exact, 0.0, near)
-            drawn[:, position] = np.where(anywhere < 1 / (law.size + 1), rng.random(_TABLES), inside)
+            drawn[:, position] = np.where(anywhere < law.unknown, rng.random(_TABLES), inside)
     return drawn
 
 
@@ -70,6 +70,15 @@ def plausibility(
         for law, number, column in zip(laws, several, drawn.T, strict=True)
     )
     return float((1 + np.count_nonzero(logs <= log_likelihood + 1e-9)) / (_TABLES + 1))
+
+
+def least_p(laws: Sequence[Law], cells: Sequence[list[int]]) -> float:
+    """Return about the least `plausibility` of a table with one number that no run of the universe shows.
+
+    Tables are as unlikely whenever a number of theirs is drawn from what the runs cannot show. If this is above the
+    level, the runs are too few to reject the universe for a single number, so that not to be rejected says little.
+    """
+    return 1 - prod(1 - max(laws[position].unknown for position in cell) for cell in cells)
 
 
 def cross_validated(logs: Floats, cells: Sequence[list[int]]) -> Check | None:

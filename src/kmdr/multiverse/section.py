@@ -1,6 +1,7 @@
 """A paper's multiverse in the report: specification curves, shares of variance, options, and the nearest universe."""
 
 import lzma
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,8 +70,8 @@ class MultiverseSection:
         Which choices explain the paper's reported numbers, for the summary of the paper; empty if it has none.
     universes : DataFrame
         For texts that cite it: one row per universe with its options, ``own`` (the paper's choices as implemented here)
-        and, if numbers are reported, ``p``, ``rejected``, the probability of each number, and ``least_likely``, the
-        number whose largest probability is the least.
+        and, if numbers are reported, ``p``, ``least_p``, ``numbers`` (rejected, not rejected or too few runs), the
+        probability of each number, and ``least_likely``, the number whose largest probability is the least.
     """
 
     paper: str
@@ -82,11 +83,15 @@ class MultiverseSection:
 
 
 def multiverse_section(
-    results: Results, spec: Multiverse, settled: Sequence[Settled], formats: Sequence[str] = FORMATS
+    results: Results,
+    spec: Multiverse,
+    settled: Sequence[Settled],
+    formats: Sequence[str] = FORMATS,
+    others: pd.DataFrame | None = None,
 ) -> MultiverseSection:
-    """Return the figures, in some formats, tables and findings of a paper's multiverse."""
+    """Return the figures, in some formats, tables and findings of a paper's multiverse; ``others`` as for `find`."""
     try:
-        findings = attempt(lambda rows: find(rows, spec, settled), results)
+        findings = attempt(lambda rows: find(rows, spec, settled, others), results)
     except NotRunError as reason:
         return MultiverseSection(spec.paper, (f"Not run: {reason}.",), (), {})
     stem, labels = f"{spec.paper}_multiverse", _labels(findings.numbers)
@@ -119,7 +124,7 @@ def _universes(every: pd.DataFrame, findings: Findings, labels: Sequence[str]) -
     every = every.assign(own=[i == 0 for i in range(len(every))])
     if not findings.numbers:
         return every
-    return every.assign(rejected=every["p"] <= LEVEL, least_likely=labels[_least_likely_number(findings)])
+    return every.assign(least_likely=labels[_least_likely_number(findings)])
 
 
 def _pack_numbers(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
@@ -240,7 +245,7 @@ def _sentences(findings: Findings) -> tuple[str, ...]:
     spec, count = findings.spec, len(findings.universes)
     sentences = [
         f"{count} of {counted(spec.all, 'universe')} were run, with {counted(len(spec.choices), 'choice')}.",
-        _scope(spec),
+        _scope(spec, int(findings.runs.max(initial=0))),
     ]
     if not findings.numbers:
         return tuple(sentences)
@@ -267,22 +272,31 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
     """Return in words which choices explain the reported numbers; empty if there are none."""
     if not findings.numbers:
         return ""
-    kept, count = findings.not_rejected, len(findings.universes)
     what = f"the {len(findings.numbers)} reported numbers"
-    if 0 in kept:
-        common = _common(findings, kept)
-        return (
-            f"{what.capitalize()} together do not reject the paper's own choices (p = {findings.p[0]:.2g}), nor "
-            f"{len(kept) - 1} of the {counted(count - 1, 'other universe')}"
-            + (f"; all have {common}." if common else ".")
-        )
-    refuted = f"The paper's own choices do not explain {what} (p = {findings.p[0]:.2g})"
-    if kept:
-        common = _common(findings, kept)
-        text = f"{refuted}; {len(kept)} of {counted(count, 'universe')} are not rejected" + (
-            f", all with {common}." if common else "."
-        )
-        return text + _favoured(findings)
+    state, p, least = findings.agreement[0], f"p = {findings.p[0]:.2g}", findings.least_p[0]
+    own = {
+        "rejected": f"The paper's own choices do not explain {what} ({p})",
+        "not rejected": f"{what.capitalize()} together do not reject the paper's own choices ({p})",
+        "too few runs": f"The paper's own choices have too few runs to be rejected by {what} ({p}; a table with a "
+        f"number that no run shows would have about {least:.2g})",
+    }[state]
+    if all(name == "rejected" for name in findings.agreement):
+        return f"{own}{_unexplained(findings, labels)}"
+    return f"{own}; {_counts(findings)}.{_favoured(findings) if state == 'rejected' else ''}"
+
+
+def _counts(findings: Findings) -> str:
+    """Return in words how many other universes are rejected, and what all that are not have in common."""
+    counts = Counter(findings.agreement[1:])
+    texts = [f"{counts['rejected']} rejected", f"{counts['not rejected']} not rejected"]
+    texts += [f"{counts['too few runs']} with too few runs to tell"] if counts["too few runs"] else []
+    common = _common(findings, [i for i, name in enumerate(findings.agreement) if name != "rejected"])
+    text = f"of {counted(counts.total(), 'other universe')}, {', '.join(texts)}"
+    return text + (f"; all that are not rejected have {common}" if common else "")
+
+
+def _unexplained(findings: Findings, labels: Sequence[str]) -> str:
+    """Return in words that every universe is rejected, and which numbers the nearest does not explain."""
     i = findings.nearest
     rest = [
         f"{label} ({findings.numbers[position].value:g}, p = {findings.tails[i, position]:.2g})"
@@ -290,8 +304,8 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
         if findings.tails[i, position] <= LEVEL
     ]
     return (
-        f"{refuted}, and neither does any of {counted(count, 'universe')} (largest p = {findings.p.max():.2g}). "
-        f"The nearest has {_universe_text(findings, i)}"
+        f", and neither does any of {counted(len(findings.universes), 'universe')} (largest p = "
+        f"{findings.p.max():.2g}). The nearest has {_universe_text(findings, i)}"
         + (f"; unexplained in it: {', '.join(rest)}." if rest else "; in it, each number alone is plausible.")
     )
 
@@ -319,17 +333,22 @@ def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
     if not findings.numbers:
         return []
     position = _least_likely_number(findings)
-    tails = findings.tails[:, position]
+    number, tails = findings.numbers[position], findings.tails[:, position]
+    own = findings.laws[0][position]
+    unseen = own.unknown * 2 * min(number.value, 1 - number.value)
     return [
-        f"The least likely of the reported numbers is {findings.numbers[position].value:g} ({labels[position]}). The "
-        f"probability of a result at least as extreme is {tails.min():.2g} to {tails.max():.2g} over the universes and "
-        f"{tails[0]:.2g} with the paper's own choices. It exceeds {100 * LEVEL:g} % in {int((tails > LEVEL).sum())} of "
-        f"{counted(len(tails), 'universe')}."
+        f"The least likely of the reported numbers is {number.value:g} ({labels[position]}). The probability of a "
+        f"result at least as extreme is {tails[0]:.2g} with the paper's own choices, of which at most {unseen:.2g} is "
+        f"what {counted(int(findings.runs[position]), 'run')} cannot show, and {tails.min():.2g} to {tails.max():.2g} "
+        f"over {counted(len(tails), 'universe')}; it exceeds {100 * LEVEL:g} % in {int((tails > LEVEL).sum())}."
     ]
 
 
-def _scope(spec: Multiverse) -> str:
-    """Return what universes are compared on; it may be less than in the studies, whose verdict may then differ."""
+def _scope(spec: Multiverse, most: int) -> str:
+    """Return what universes are compared on; it may be less than in the studies, whose verdict may then differ.
+
+    ``most`` is the largest number of runs of a reported number with the paper's own choices.
+    """
     runs = sorted(
         {settings_on_dataset(method, name)["runs"] for method in spec.methods.values() for name in spec.datasets}
     )
@@ -337,7 +356,11 @@ def _scope(spec: Multiverse) -> str:
     sizes = sorted({r for grid in spec.r_grid.values() for r in grid})
     at = f"r = {', '.join(map(str, sizes))}" if sizes else "the r of the studies"
     datasets = ", ".join(dataset_label(name) for name in spec.datasets)
-    return f"Each has {repetitions} repetitions of {counted(len(spec.methods), 'method')} on {datasets}, at {at}."
+    further = f" Reported numbers are compared with all runs, of which the paper's own choices have up to {most}."
+    return (
+        f"Each has {repetitions} repetitions of {counted(len(spec.methods), 'method')} on {datasets}, at {at}."
+        f"{further if most > runs[-1] else ''}"
+    )
 
 
 def _common(findings: Findings, some: Sequence[int]) -> str:

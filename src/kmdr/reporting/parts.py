@@ -133,11 +133,13 @@ def make_item(item: Item, context: Context) -> Reproduction:
 
 def _make_multiverse(run: MultiverseRun, context: Context) -> MultiverseSection:
     """Return the section of a multiverse; for rows in their own folder, with sentences on that folder."""
-    results = context.results
+    results, every = context.results, context.results.compact_rows
+    configs = {config for universe in run.universes for config in universe.configs}
+    others = to_text(every[every["config_hash"].isin(configs) & (every["status"] == "ok")])
     if run.rows is None:
-        return multiverse_section(results, run.spec, run.universes, context.formats)
+        return multiverse_section(results, run.spec, run.universes, context.formats, others)
     rows = to_text(run.rows)
-    section = multiverse_section(results.replaced(rows), run.spec, run.universes, context.formats)
+    section = multiverse_section(results.replaced(rows), run.spec, run.universes, context.formats, others)
     where = f"Its {counted(len(rows), 'row is', 'rows are')} in {run.table}."
     return replace(section, sentences=(*section.sentences, where, *run.notes, *code_notes(rows)))
 
