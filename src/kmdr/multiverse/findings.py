@@ -1,9 +1,8 @@
 """Findings from the rows of a multiverse, about reported numbers and claims.
 
-* Each number has a distribution in each universe (`kmdr.multiverse.laws`), from all its runs: those of the multiverse,
-  and further repetitions of the same configurations in other studies. The variance of the means over universes is
-  divided among the choices by Shapley shares, with intervals by the bootstrap over the repetitions of the multiverse,
-  which all universes share.
+* Each number has a distribution in each universe (`kmdr.multiverse.laws`), from all runs of its configuration, also
+  from further repetitions in other studies. The variance of the means over universes is divided among the choices by
+  Shapley shares, with intervals by the bootstrap over the repetitions of the multiverse, which all universes share.
 * A universe's log-likelihood is that of all numbers together. The nearest universe has the largest. A universe is
   rejected if, of the tables drawn from its distributions, less than 5 % are as unlikely as the reported one; if it is
   not, it counts only if its runs could have rejected it for a single number. As the nearest was selected among many, it

@@ -274,15 +274,15 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
         return ""
     what = f"the {len(findings.numbers)} reported numbers"
     state, p, least = findings.agreement[0], f"p = {findings.p[0]:.2g}", findings.least_p[0]
-    own = {
+    of_default = {
         "rejected": f"The paper's own choices do not explain {what} ({p})",
         "not rejected": f"{what.capitalize()} together do not reject the paper's own choices ({p})",
         "too few runs": f"The paper's own choices have too few runs to be rejected by {what} ({p}; a table with a "
         f"number that no run shows would have about {least:.2g})",
     }[state]
     if all(name == "rejected" for name in findings.agreement):
-        return f"{own}{_unexplained(findings, labels)}"
-    return f"{own}; {_counts(findings)}.{_favoured(findings) if state == 'rejected' else ''}"
+        return f"{of_default}{_unexplained(findings, labels)}"
+    return f"{of_default}; {_counts(findings)}.{_favoured(findings) if state == 'rejected' else ''}"
 
 
 def _counts(findings: Findings) -> str:
@@ -334,8 +334,7 @@ def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
         return []
     position = _least_likely_number(findings)
     number, tails = findings.numbers[position], findings.tails[:, position]
-    own = findings.laws[0][position]
-    unseen = own.unknown * 2 * min(number.value, 1 - number.value)
+    unseen = findings.laws[0][position].unknown * 2 * min(number.value, 1 - number.value)
     return [
         f"The least likely of the reported numbers is {number.value:g} ({labels[position]}). The probability of a "
         f"result at least as extreme is {tails[0]:.2g} with the paper's own choices, of which at most {unseen:.2g} is "
