@@ -350,6 +350,24 @@ def test_sklearnex_starts_where_all_engines_do(rng):
     np.testing.assert_allclose(rows["objective"], compare(A, truth, n_init=2)["objective"])
 
 
+class Fourier(Autoencoder):
+    """Its image is complex, in one of several forms."""
+
+    form = np.asarray
+
+    def transform(self, X):
+        return type(self).form(np.fft.fft(X)[:, : self.n_components])
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.complex64, sp.csr_array, sp.coo_matrix])
+def test_complex_results_of_a_transformer_fail_instead_of_losing_their_imaginary_part(form, monkeypatch, rng):
+    A, truth = groups(rng)
+    monkeypatch.setattr(Fourier, "form", form)
+    rows = compare(A, truth, f"{HERE}.Fourier")
+    assert set(rows["status"]) == {"failed"}
+    assert rows["error"].str.contains("discards the imaginary part").all()
+
+
 def test_a_transformer_with_fewer_dimensions_than_asked_is_a_row(rng):
     A, truth = groups(rng)
     (error,) = set(compare(A, truth, f"{HERE}.TooFew")["error"])

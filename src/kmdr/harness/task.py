@@ -1,6 +1,7 @@
 """A task: one dataset, one reducer, one repetition, every r of a grid. Configuration and seed determine its rows."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
@@ -212,6 +213,16 @@ def _guarded_trials(task: Task, data: Dataset, shared: Row, **settings: Any) -> 
         return [row for r in task.r_grid for row in _guarded_trials(task.restricted((r,)), data, shared, **settings)]
 
 
+def _fail_on_complex_values() -> None:
+    """Make it an error that kmdr's code takes the real parts of a method's complex result, which numpy only warns of.
+
+    The filter is set once: to set it again would show again what is shown only once, such as that a solver stopped.
+    """
+    category = np.exceptions.ComplexWarning
+    if not any(known is category for _, _, known, *_ in warnings.filters):
+        warnings.filterwarnings("error", category=category, module=r"kmdr\.")
+
+
 def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tuple[list[metrics.Residual], float]:
     """Return the residuals of several clusterings and the seconds of each; none if each is scored by itself."""
     residuals: list[metrics.Residual] = []
@@ -322,6 +333,7 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if reason := changed(data):
         return failed(task, stamp, reason)
     reducers.check_output(task.reducer)
+    _fail_on_complex_values()
     alone = task.serial or stamp.concurrency == 1
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
