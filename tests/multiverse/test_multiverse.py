@@ -663,8 +663,8 @@ def counted_findings(outcomes, powers):
 def test_universes_without_power_are_not_counted():
     outcomes = {"own-1": ["undecided", "supported", "undecided"], "own-2": ["undecided"] * 3}
     texts = _holds(counted_findings(outcomes, {"own-1": [0.3, 0.9, 0.8], "own-2": [0.0, 0.5, 0.79]}))
-    assert texts["own-1"] == "is supported in 1 of 2 universes, undecided in 1 (1 more with too little power)"
-    assert "too little power" in texts["own-2"]
+    assert texts["own-1"] == "is supported in 1 of 2 universes, undecided in 1 (1 more with a power below 80 %)"
+    assert "with a probability of at most 79 %, which is less than 80 %" in texts["own-2"]
     assert not re.search(r"\d of \d", texts["own-2"])
 
 
@@ -745,6 +745,8 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     assert b"probability of P" in lzma.decompress(packed)
     assert section.universes["own"].tolist() == [True, False, False, False]
     assert section.universes["numbers"].tolist() == findings.agreement
+    assert section.universes["power of bmd09-4"].tolist() == findings.powers["bmd09-4"]
+    assert section.cost["rows"] == len(results.all_rows)
     least = section.universes["least_likely"].unique()
     assert f"({least.item()})" in next(text for text in section.sentences if "least likely of" in text)
 

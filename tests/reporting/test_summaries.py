@@ -60,6 +60,14 @@ def test_the_computing_time_and_the_largest_matrix_of_each_study_are_formatted()
     assert lines[0] == ["bzmd15_fig1", "900", "1 min 15 s", "7200"]
 
 
+def test_the_computing_time_of_a_paper_includes_its_multiverse():
+    section = MultiverseSection("bzmd15", (), (), {}, cost={"rows": 70, "seconds": 60.0, "bytes": 8e6})
+    parts = paper_summaries(replace(make_report(), multiverses={"bzmd15": section}))["bzmd15"].parts
+    _, lines = cells(parts["Computing time and memory"])
+    assert ["multiverse", "70", "1 min 0 s", "8"] in lines
+    assert "In all 2 min 15 s" in parts["Computing time and memory"].note
+
+
 def test_the_explanation_of_a_multiverse_reaches_the_summary_of_its_paper():
     explanation = "The numbers favour merged: repeats dropped (99 % of the likelihood)."
     section = MultiverseSection("bzmd15", ("5 universes were run.", explanation), (), {}, explanation)

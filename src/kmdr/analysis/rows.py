@@ -200,6 +200,13 @@ def computing_seconds(rows: pd.DataFrame) -> float:
     return float(np.nansum(rows[[*SECONDS[1:]]].to_numpy(dtype=float)) + prepare)
 
 
+def computing_cost(rows: pd.DataFrame) -> dict[str, float]:
+    """Return the number of some rows, their computing time in seconds, and the bytes of their largest data matrix."""
+    n, d, stored = rows[["n", "d", "nnz"]].to_numpy(dtype=float).T
+    matrix = np.where(stored < n * d, 12 * stored, 8 * n * d)  # 8 bytes a value, and 4 for its column if sparse
+    return {"rows": len(rows), "seconds": computing_seconds(rows), "bytes": float(matrix.max(initial=0))}
+
+
 def without_scores(rows: pd.DataFrame, studies: Collection[str]) -> pd.DataFrame:
     """Return rows without the scores of some studies, which were run for their times."""
     scored = ~rows["study"].isin(studies)

@@ -109,11 +109,11 @@ class Findings:
         ]
 
     def table(self) -> pd.DataFrame:
-        """Return one line per universe: its options, its log-likelihood and p, and the outcome of each claim."""
+        """Return one line per universe: options, log-likelihood and p, and the outcome and power of each claim."""
         frame = pd.DataFrame(self.universes, columns=list(self.spec.choices))
         if self.numbers:
             frame = frame.assign(log_likelihood=self.together, p=self.p, least_p=self.least_p, numbers=self.agreement)
-        return frame.assign(**self.outcomes)
+        return frame.assign(**self.outcomes, **{f"power of {claim}": some for claim, some in self.powers.items()})
 
     def options(self) -> pd.DataFrame:
         """Return one line per option: its universes, their share of the likelihood, and how many support each claim.

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results, attempt
+from kmdr.analysis.rows import computing_cost
 from kmdr.analysis.significance import LEVEL
 from kmdr.base.text import counted, typeset
 from kmdr.claims.best_of import SYMBOLS
@@ -22,7 +23,7 @@ from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.style import reducer_styles
 from kmdr.figures.tables import Table, table_files
-from kmdr.multiverse.choices import Multiverse, settings_on_dataset
+from kmdr.multiverse.choices import STUDY, Multiverse, settings_on_dataset
 from kmdr.multiverse.findings import Findings, find
 from kmdr.multiverse.power import POWER
 from kmdr.multiverse.specification_curve import Curve, specification_curves
@@ -80,6 +81,7 @@ class MultiverseSection:
     holds: dict[str, str]
     explanation: str = ""
     universes: pd.DataFrame = field(default_factory=pd.DataFrame)
+    cost: Mapping[str, float] = field(default_factory=dict)
 
 
 def multiverse_section(
@@ -115,8 +117,9 @@ def multiverse_section(
     explained = explanation(findings, labels)
     sentences = (*_sentences(findings), *([explained] if explained else []), *_least_likely(findings, labels))
     return MultiverseSection(
-        spec.paper, sentences, tuple(pieces), _holds(findings), explained, _universes(every, findings, labels)
-    )
+        spec.paper, sentences, tuple(pieces), _holds(findings), explained, _universes(every, findings, labels),
+        computing_cost(results.trials([f"{STUDY}{name}" for name in spec.studies])),
+    )  # fmt: skip
 
 
 def _universes(every: pd.DataFrame, findings: Findings, labels: Sequence[str]) -> pd.DataFrame:
@@ -382,7 +385,7 @@ def _holds(findings: Findings) -> dict[str, str]:
         claim, _, kind = name.partition(", ")
         some = findings.decidable(name)
         if not some:
-            texts[claim] = _no_power(len(outcomes))
+            texts[claim] = _no_power(findings.powers[claim])
             continue
         counts = [outcomes[i] for i in some]
         rest = [f", {outcome} in {n}" for outcome in _NOT_SUPPORTED if (n := counts.count(outcome))]
@@ -393,15 +396,15 @@ def _holds(findings: Findings) -> dict[str, str]:
         if not (some := findings.decidable(claim)):
             continue
         missing = len(findings.universes) - len(some)
-        more = f" ({missing} more with too little power)" if missing else ""
+        more = f" ({missing} more with a power below {100 * POWER:.0f} %)" if missing else ""
         outcome = findings.outcomes[claim][0]
         as_written = f". With the paper's own choices and as many repetitions as a universe has, it is {outcome}"
         texts[claim] = sentence + more + (as_written if 0 in some else "")
     return texts
 
 
-def _no_power(universes: int) -> str:
+def _no_power(powers: Sequence[float]) -> str:
     return (
-        f"is not counted over the {universes} universes: they have too little power, because their runs would show the "
-        f"differences that matter with a probability below {100 * POWER:.0f} %"
+        f"is not counted over the {len(powers)} universes: their runs would show the differences that matter with a "
+        f"probability of at most {100 * max(powers):.0f} %, which is less than {100 * POWER:.0f} %"
     )

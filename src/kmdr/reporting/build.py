@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pandas as pd
 
 from kmdr.analysis.departures import departures, seed_settings
 from kmdr.analysis.environments import ENVIRONMENT_COLUMNS, environment_notes, rows_by_environment
 from kmdr.analysis.results import Results
-from kmdr.analysis.rows import SECONDS, code_notes, computing_seconds
+from kmdr.analysis.rows import SECONDS, code_notes, computing_cost
 from kmdr.atlas.design import STUDY as ATLAS
 from kmdr.atlas.design import TIMES as ATLAS_TIMES
 from kmdr.atlas.section import AtlasSection
@@ -54,16 +53,12 @@ def _studies(
         rows = of_studies.get(study["name"], every.iloc[:0])
         if study.get("on_request") and rows.empty:
             continue
-        n, d, stored = rows[sizes].to_numpy(dtype=float).T
-        matrix = np.where(stored < n * d, 12 * stored, 8 * n * d)  # 8 bytes a value, and 4 for its column if sparse
         summaries.append(
             {
                 **study,
-                "rows": len(rows),
+                **computing_cost(rows),
                 "failed": int((rows["status"] != "ok").sum()),
                 "repetitions": int(rows.groupby("config_hash")["repeat"].nunique().max()) if len(rows) else 0,
-                "seconds": computing_seconds(rows),
-                "bytes": float(matrix.max(initial=0)),
                 "command": f"kmdr study={study['name']}",
             }
         )

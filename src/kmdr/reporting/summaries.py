@@ -96,7 +96,9 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
         "Hard to reproduce": paragraphs(words.hard),
         "Open choices and the reported numbers": [explanation] if explanation else [],
         "Deviations": Table(pd.DataFrame(deviations, columns=["subject", "in the paper", "here", "effect"]), {}),
-        "Computing time and memory": _computing(studies),
+        "Computing time and memory": _computing(
+            [*studies, *([{"name": "multiverse", **multiverse.cost}] if multiverse and multiverse.cost else [])]
+        ),
         "Limitations": paragraphs(words.limitations),
     }
     findings = [Finding(paper.name, text, s) for s in words.findings if (text := cited(tables, s))]
