@@ -36,9 +36,9 @@ from kmdr.harness.jobs import Job, compose
 from kmdr.multiverse import findings as claims_multiverse
 from kmdr.multiverse import plausibility as of_tables
 from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, settings_on_dataset, settled
+from kmdr.multiverse.distributions import distribution_of_best, distribution_of_share
 from kmdr.multiverse.factorial import design, shapley_shares
 from kmdr.multiverse.findings import Findings, find
-from kmdr.multiverse.laws import law_of_best, law_of_share
 from kmdr.multiverse.plausibility import cells, cross_validated, least_p, plausibility
 from kmdr.multiverse.power import power
 from kmdr.multiverse.section import _holds, _options, _shares, explanation, multiverse_section
@@ -131,7 +131,7 @@ def test_what_two_choices_do_together_is_left(rng):
     assert shapley_shares(points, both[:, None]).sum() == pytest.approx(0, abs=1e-12)
 
 
-# -- laws
+# -- distributions
 
 
 P = Number("own_table1", "nips", "leverage", 30.0, "accuracy", 0.8, 0.0005)
@@ -143,63 +143,69 @@ def test_the_law_of_the_best_is_that_of_all_subsets():
 
     objective, accuracy = [0.5, 0.2, 0.4, 0.3, 0.6], [0.1, 0.9, 0.5, 0.8, 0.3]
     best = [min(some, key=lambda i: objective[i]) for some in combinations(range(5), 3)]
-    law = law_of_best(P, objective, accuracy, 3)
-    assert law.mean == pytest.approx(np.mean([accuracy[i] for i in best]))
+    distribution = distribution_of_best(P, objective, accuracy, 3)
+    assert distribution.mean == pytest.approx(np.mean([accuracy[i] for i in best]))
     w = np.bincount(best, minlength=5) / len(best)
-    assert law.size == pytest.approx(1 / (w**2).sum())
+    assert distribution.size == pytest.approx(1 / (w**2).sum())
 
 
 def test_probabilities_of_all_that_can_be_reported_sum_to_one(rng):
-    law = law_of_best(P, rng.random(50), 0.5 + 0.05 * rng.standard_normal(50), 5)
+    distribution = distribution_of_best(P, rng.random(50), 0.5 + 0.05 * rng.standard_normal(50), 5)
     ends = np.arange(0.0005, 1, 0.001)
-    assert np.exp(law.log_likelihood(ends, 0.0005)).sum() == pytest.approx(1, abs=1e-4)
+    assert np.exp(distribution.log_likelihood(ends, 0.0005)).sum() == pytest.approx(1, abs=1e-4)
 
 
 def test_no_number_is_impossible_and_none_is_less_likely_than_the_runs_can_show(rng):
     for n in (10, 1000):
-        law = law_of_best(P, np.arange(n), np.full(n, 0.5) + 0.01 * rng.standard_normal(n), 1)
-        assert np.exp(law.log_likelihood(0.9, 0.0005)) == pytest.approx(0.001 / (n + 1), rel=1e-6)
+        distribution = distribution_of_best(P, np.arange(n), np.full(n, 0.5) + 0.01 * rng.standard_normal(n), 1)
+        assert np.exp(distribution.log_likelihood(0.9, 0.0005)) == pytest.approx(0.001 / (n + 1), rel=1e-6)
 
 
 @pytest.mark.parametrize(("value", "same"), [(0.7, 1), (0.71, 0)])
 def test_a_number_without_a_draw_is_the_same_or_within_the_margins_of_the_register(value, same):
-    law = law_of_best(P, [0.5] * 5, [0.7] * 5, 1)
+    distribution = distribution_of_best(P, [0.5] * 5, [0.7] * 5, 1)
     near = np.diff(norm(0.7, 0.02).cdf([value - 0.0005, value + 0.0005]))[0]
-    assert law.log_likelihood(value, 0.0005) == pytest.approx(np.log(same / 2 + near / 2), abs=1e-6)
+    assert distribution.log_likelihood(value, 0.0005) == pytest.approx(np.log(same / 2 + near / 2), abs=1e-6)
 
 
 def test_a_universe_that_always_gives_another_number_is_rejected_however_few_its_runs(rng):
     """With a part left to chance, tables of which most digits differ were not rejected."""
-    laws = [law_of_best(P, [0.5] * 2, [0.7] * 2, 1) for _ in range(4)]
+    distributions = [distribution_of_best(P, [0.5] * 2, [0.7] * 2, 1) for _ in range(4)]
     several = [P._replace(r=float(r)) for r in range(4)]
 
     def p(values):
-        log_likelihood = sum(float(law.log_likelihood(v, 0.0005)) for law, v in zip(laws, values, strict=True))
-        return plausibility(laws, several, log_likelihood, rng)
+        log_likelihood = sum(
+            float(distribution.log_likelihood(v, 0.0005)) for distribution, v in zip(distributions, values, strict=True)
+        )
+        return plausibility(distributions, several, log_likelihood, rng)
 
     assert p([0.7] * 4) == 1
     assert p([0.7, 0.7, 0.7, 0.55]) <= 0.05
-    assert laws[0].tail(0.55, 0.0005) < 1e-6
-    assert least_p(laws, cells(several)) == 0
+    assert distributions[0].tail(0.55, 0.0005) < 1e-6
+    assert least_p(distributions, cells(several)) == 0
 
 
 @pytest.mark.parametrize(("runs", "m"), [(150, 30), (2000, 30), (60, 1), (400, 1)])
 def test_the_least_p_is_that_of_a_table_with_a_number_that_no_run_shows(runs, m, rng):
     several = [P._replace(r=float(r)) for r in range(4)]
-    laws = [law_of_best(P, rng.random(runs), 0.6 + 0.01 * rng.standard_normal(runs), m) for _ in several]
-    values = [float(np.median(law.values)) for law in laws[:3]] + [0.9]
-    log_likelihood = sum(float(law.log_likelihood(v, 0.0005)) for law, v in zip(laws, values, strict=True))
-    reported = np.mean([plausibility(laws, several, log_likelihood, rng) for _ in range(10)])
-    assert least_p(laws, cells(several)) == pytest.approx(reported, rel=0.35, abs=0.01)
+    distributions = [
+        distribution_of_best(P, rng.random(runs), 0.6 + 0.01 * rng.standard_normal(runs), m) for _ in several
+    ]
+    values = [float(np.median(distribution.values)) for distribution in distributions[:3]] + [0.9]
+    log_likelihood = sum(
+        float(distribution.log_likelihood(v, 0.0005)) for distribution, v in zip(distributions, values, strict=True)
+    )
+    reported = np.mean([plausibility(distributions, several, log_likelihood, rng) for _ in range(10)])
+    assert least_p(distributions, cells(several)) == pytest.approx(reported, rel=0.35, abs=0.01)
 
 
 def test_a_share_of_runs_is_that_of_many_if_much_is_known():
-    law = law_of_share(300_000, 1_000_000, 100)
-    assert law.weights == pytest.approx(binom(100, 0.3).pmf(np.arange(101)), abs=1e-4)
-    low, high = law.interval
+    distribution = distribution_of_share(300_000, 1_000_000, 100)
+    assert distribution.weights == pytest.approx(binom(100, 0.3).pmf(np.arange(101)), abs=1e-4)
+    low, high = distribution.interval
     assert (low, high) == (0.21, 0.39)
     inside = binom(100, 0.3).cdf(35) - binom(100, 0.3).cdf(24)
-    assert np.exp(law.log_likelihood(0.30, 0.05)) == pytest.approx(inside, abs=1e-4)
+    assert np.exp(distribution.log_likelihood(0.30, 0.05)) == pytest.approx(inside, abs=1e-4)
 
 
 # -- the universe that is nearest
@@ -208,47 +214,55 @@ def test_a_share_of_runs_is_that_of_many_if_much_is_known():
 CELLS = [Number("own_table1", "nips", "leverage", float(r), q, np.nan, 0.0005) for r in range(8) for q in ("F", "P")]
 
 
-def laws_of(rng, shift, runs=200, m=10):
-    laws = []
+def distributions_of(rng, shift, runs=200, m=10):
+    distributions = []
     for number in CELLS:
         objective = 0.75 + shift + 0.01 * rng.standard_normal(runs)
         values = objective if number.quantity == "F" else 1.5 - objective + 0.01 * rng.standard_normal(runs)
-        laws.append(law_of_best(number, objective, values, m))
-    return laws
+        distributions.append(distribution_of_best(number, objective, values, m))
+    return distributions
 
 
-def table_of(laws, rng):
-    """A table as the paper of that universe would have drawn it, from laws known to the last run."""
-    return np.array([rng.choice(law.values, p=law.weights) for law in laws])
+def table_of(distributions, rng):
+    """A table as the paper of that universe would have drawn it, from distributions known to the last run."""
+    return np.array([rng.choice(distribution.values, p=distribution.weights) for distribution in distributions])
 
 
 def log_likelihoods(universes, table):
     return np.array(
-        [[float(law.log_likelihood(v, 0.0005)) for law, v in zip(laws, table, strict=True)] for laws in universes]
+        [
+            [
+                float(distribution.log_likelihood(v, 0.0005))
+                for distribution, v in zip(distributions, table, strict=True)
+            ]
+            for distributions in universes
+        ]
     )
 
 
 def test_the_likelihood_finds_the_universe_that_made_the_table(rng):
     shifts = (0.0, 0.01, 0.02, 0.03)
-    universes = [laws_of(rng, shift) for shift in shifts]
+    universes = [distributions_of(rng, shift) for shift in shifts]
     right = 0
     for _ in range(20):
         for true, shift in enumerate(shifts):
-            logs = log_likelihoods(universes, table_of(laws_of(rng, shift), rng))
+            logs = log_likelihoods(universes, table_of(distributions_of(rng, shift), rng))
             right += logs.sum(axis=1).argmax() == true
     assert right >= 76  # of 80
 
 
 def test_the_true_universe_is_seldom_rejected_and_a_far_one_always(rng, monkeypatch):
     monkeypatch.setattr(of_tables, "_TABLES", 100)
-    laws, own = laws_of(rng, 0.0), np.random.default_rng(1)
+    distributions, own = distributions_of(rng, 0.0), np.random.default_rng(1)
     p = [
-        plausibility(laws, CELLS, log_likelihoods([laws], table_of(laws_of(rng, 0.0), rng)).sum(), own)
+        plausibility(
+            distributions, CELLS, log_likelihoods([distributions], table_of(distributions_of(rng, 0.0), rng)).sum(), own
+        )
         for _ in range(40)
     ]
     assert np.count_nonzero(np.array(p) <= 0.05) <= 10  # 2 expected, more than 10 with a probability below 1e-5
-    far = log_likelihoods([laws], table_of(laws_of(rng, 0.1), rng)).sum()
-    assert plausibility(laws, CELLS, far, own) <= 0.05
+    far = log_likelihoods([distributions], table_of(distributions_of(rng, 0.1), rng)).sum()
+    assert plausibility(distributions, CELLS, far, own) <= 0.05
 
 
 def test_where_nothing_distinguishes_universes_the_one_picked_is_no_better_on_the_other_cells(rng):
@@ -256,8 +270,8 @@ def test_where_nothing_distinguishes_universes_the_one_picked_is_no_better_on_th
     assert of_cells == [[i, i + 1] for i in range(0, len(CELLS), 2)]
     in_sample, out = [], []
     for _ in range(40):
-        universes = [laws_of(rng, 0.0, runs=60) for _ in range(8)]
-        logs = log_likelihoods(universes, table_of(laws_of(rng, 0.0), rng))
+        universes = [distributions_of(rng, 0.0, runs=60) for _ in range(8)]
+        logs = log_likelihoods(universes, table_of(distributions_of(rng, 0.0), rng))
         check = cross_validated(logs, of_cells)
         assert check.splits == 70
         assert 0 < check.again < 1
@@ -268,8 +282,8 @@ def test_where_nothing_distinguishes_universes_the_one_picked_is_no_better_on_th
 
 
 def test_where_one_universe_is_right_it_is_picked_again(rng):
-    universes = [laws_of(rng, shift) for shift in (0.0, 0.05, 0.1)]
-    check = cross_validated(log_likelihoods(universes, table_of(laws_of(rng, 0.05), rng)), cells(CELLS))
+    universes = [distributions_of(rng, shift) for shift in (0.0, 0.05, 0.1)]
+    check = cross_validated(log_likelihoods(universes, table_of(distributions_of(rng, 0.05), rng)), cells(CELLS))
     assert check.again == 1
     assert check.picked > check.any > check.paper
     assert cross_validated(np.zeros((3, 1)), [[0]]) is None
@@ -360,8 +374,10 @@ def test_further_repetitions_of_other_studies_count_for_numbers_and_not_for_comp
     after = find(results, own, settled_, pd.concat([again, more, other_seed, other_r]))
     position = next(i for i, n in enumerate(after.numbers) if n.quantity == "accuracy" and n.method == "leverage")
     assert (before.runs[position], after.runs[position]) == (60, 120)
-    assert after.laws[0][position].mean == pytest.approx(before.laws[0][position].mean + 0.005, abs=0.006)
-    assert after.laws[0][position].mean > before.laws[0][position].mean
+    assert after.distributions[0][position].mean == pytest.approx(
+        before.distributions[0][position].mean + 0.005, abs=0.006
+    )
+    assert after.distributions[0][position].mean > before.distributions[0][position].mean
     assert np.array_equal(before.shares, after.shares, equal_nan=True)
     assert before.outcomes == after.outcomes
 
@@ -701,12 +717,12 @@ def test_what_matters_is_the_margin_or_a_hundredth_of_f(rng):
 
 
 def test_a_tail_is_the_two_sided_probability_of_a_reported_number(rng):
-    law = law_of_best(P, rng.random(400), rng.normal(0.6, 0.03, 400), 1)
-    drawn = rng.choice(law.values, 200_000) + law.width * rng.standard_normal(200_000)
+    distribution = distribution_of_best(P, rng.random(400), rng.normal(0.6, 0.03, 400), 1)
+    drawn = rng.choice(distribution.values, 200_000) + distribution.width * rng.standard_normal(200_000)
     expected = 2 * min((drawn >= 0.66 - 0.0005).mean(), (drawn <= 0.66 + 0.0005).mean())
-    assert law.tail(0.66, 0.0005) == pytest.approx(expected, abs=0.01)
-    assert law.tail(float(np.median(law.values)), 0.0005) > 0.9
-    exact = law_of_share(300_000, 1_000_000, 100)
+    assert distribution.tail(0.66, 0.0005) == pytest.approx(expected, abs=0.01)
+    assert distribution.tail(float(np.median(distribution.values)), 0.0005) > 0.9
+    exact = distribution_of_share(300_000, 1_000_000, 100)
     assert exact.tail(0.2, 0.0005) == pytest.approx(2 * binom(100, 0.3).cdf(20), rel=1e-3)
 
 

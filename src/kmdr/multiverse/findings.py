@@ -1,8 +1,8 @@
 """Findings from the rows of a multiverse, about reported numbers and claims.
 
-* Each number has a distribution in each universe (`kmdr.multiverse.laws`), from all runs of its configuration, also
-  from further repetitions in other studies. The variance of the means over universes is divided among the choices by
-  Shapley shares, with intervals by the bootstrap over the repetitions of the multiverse, which all universes share.
+* Each number has a distribution in each universe (`kmdr.multiverse.distributions`), from all runs of its configuration,
+  also from further repetitions in other studies. The variance of the means over universes is divided among the choices
+  by Shapley shares, with intervals by the bootstrap over the repetitions of the multiverse, which all universes share.
 * A universe's log-likelihood is that of all numbers together. The nearest universe has the largest. A universe is
   rejected if, of the tables drawn from its distributions, less than 5 % are as unlikely as the reported one; if it is
   not, it counts only if its runs could have rejected it for a single number. As the nearest was selected among many, it
@@ -31,8 +31,8 @@ from kmdr.claims.reported import Number, numbers
 from kmdr.claims.verdicts import uncorrected
 from kmdr.metrics import BUILT_IN
 from kmdr.multiverse.choices import STUDY, Multiverse, settings_on_dataset
+from kmdr.multiverse.distributions import Distribution, distribution_of_best, distribution_of_share
 from kmdr.multiverse.factorial import Floats, shapley_shares
-from kmdr.multiverse.laws import Law, law_of_best, law_of_share
 from kmdr.multiverse.plausibility import Check, cells, cross_validated, least_p, plausibility
 from kmdr.multiverse.power import POWER, claim_power
 from kmdr.results.json_files import Settled
@@ -51,7 +51,7 @@ class Findings:
     ----------
     universes : list of tuple of str
         Those that have rows; the first is the paper's own.
-    laws : list of list of Law
+    distributions : list of list of Distribution
         By universe and number.
     logs : (universes, numbers) ndarray
         Log-likelihoods.
@@ -75,7 +75,7 @@ class Findings:
     spec: Multiverse
     universes: list[tuple[str, ...]]
     numbers: list[Number]
-    laws: list[list[Law]]
+    distributions: list[list[Distribution]]
     logs: Floats
     p: Floats
     least_p: Floats
@@ -173,7 +173,7 @@ class _Estimate(NamedTuple):
 
     Attributes
     ----------
-    law : Law
+    distribution : Distribution
         Its distribution, from all runs.
     means : (1 + bootstraps,) ndarray
         Its mean over the runs of the multiverse, and in each bootstrap sample of these.
@@ -181,7 +181,7 @@ class _Estimate(NamedTuple):
         Number of all runs.
     """
 
-    law: Law
+    distribution: Distribution
     means: Floats
     runs: int
 
@@ -224,15 +224,15 @@ class _Reader:
             return None
         if share:
             hits = (runs[share["of"]] >= share["at_least"]).to_numpy()
-            law = law_of_share(int(hits.sum()), len(hits), int(share["runs"]))
+            distribution = distribution_of_share(int(hits.sum()), len(hits), int(share["runs"]))
             some = hits[of_multiverse]
-            return _Estimate(law, np.r_[some.mean(), some[_bootstraps(len(some))].mean(axis=1)], len(hits))
+            return _Estimate(distribution, np.r_[some.mean(), some[_bootstraps(len(some))].mean(axis=1)], len(hits))
         F, x = (runs[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
-        law = law_of_best(number, F, x, m)
+        distribution = distribution_of_best(number, F, x, m)
         F, x = F[of_multiverse], x[of_multiverse]
         samples = np.vstack([np.arange(len(F)), _bootstraps(len(F))])
         order = np.take_along_axis(samples, np.argsort(F[samples], axis=1, kind="stable"), axis=1)
-        return _Estimate(law, np.asarray(x[order] @ best_of(F, m).weights), len(runs))
+        return _Estimate(distribution, np.asarray(x[order] @ best_of(F, m).weights), len(runs))
 
 
 @lru_cache(4)
@@ -324,23 +324,27 @@ def find(
     every, counts = numbers_of(spec), Counter(position for of_universe in read for position in of_universe)
     positions = [position for position in _without_repeats(every, tables[0]) if counts[position] == len(universes)]
     several = [every[position] for position in positions]
-    laws = [[of_universe[position].law for position in positions] for of_universe in read]
+    distributions = [[of_universe[position].distribution for position in positions] for of_universe in read]
     logs, tails = (
         np.array(
             [
-                [measure(law, n.value, n.reading_error) for law, n in zip(of_universe, several, strict=True)]
-                for of_universe in laws
+                [
+                    measure(distribution, n.value, n.reading_error)
+                    for distribution, n in zip(of_universe, several, strict=True)
+                ]
+                for of_universe in distributions
             ],
             dtype=float,
         ).reshape(len(universes), len(several))
-        for measure in (Law.log_likelihood, Law.tail)
+        for measure in (Distribution.log_likelihood, Distribution.tail)
     )
     rng, of_cells = np.random.default_rng(_SEED), cells(several)
+    together = logs.sum(axis=1)
     outcomes, powers = _outcomes(results, spec, tables)
     return Findings(
-        spec, universes, several, laws, logs,
-        p=np.array([plausibility(some, several, line.sum(), rng) for some, line in zip(laws, logs, strict=True)]),
-        least_p=np.array([least_p(some, of_cells) for some in laws]),
+        spec, universes, several, distributions, logs,
+        p=np.array([plausibility(some, several, log, rng) for some, log in zip(distributions, together, strict=True)]),
+        least_p=np.array([least_p(some, of_cells) for some in distributions]),
         runs=np.array([read[0][position].runs for position in positions], dtype=np.int64),
         shares=_shares(spec, universes, read, positions), check=cross_validated(logs, of_cells), tails=tails,
         outcomes=outcomes, powers=powers,

@@ -1,8 +1,8 @@
 """Which universe of a multiverse is nearest to the reported numbers, and whether these are plausible in a universe.
 
-Tables are drawn from a universe's distributions (`kmdr.multiverse.laws`); the reported one is plausible if at least 5 %
-of them are as unlikely. As the nearest universe was selected among many, it is also selected by half of the cells and
-evaluated on the other half, repeatedly.
+Tables are drawn from a universe's distributions (`kmdr.multiverse.distributions`); the reported one is plausible if at
+least 5 % of them are as unlikely. As the nearest universe was selected among many, it is also selected by half of the
+cells and evaluated on the other half, repeatedly.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from math import comb, prod
 import numpy as np
 
 from kmdr.claims.reported import Number
+from kmdr.multiverse.distributions import Distribution
 from kmdr.multiverse.factorial import Floats
-from kmdr.multiverse.laws import Law
 
 _TABLES, _SPLITS, _SEED = 400, 400, 0
 
@@ -46,39 +46,39 @@ def cells(several: Sequence[Number]) -> list[list[int]]:
     return list(by_cell.values())
 
 
-def _tables(laws: Sequence[Law], cells: Sequence[list[int]], rng: np.random.Generator) -> Floats:
+def _tables(distributions: Sequence[Distribution], cells: Sequence[list[int]], rng: np.random.Generator) -> Floats:
     """Draw tables of a universe: the numbers of a cell from one run, or uniformly with the weight of the unknown."""
-    drawn = np.empty((_TABLES, len(laws)))
+    drawn = np.empty((_TABLES, len(distributions)))
     for cell in cells:
         place, anywhere = rng.random(_TABLES), rng.random(_TABLES)
         for position in cell:
-            law = laws[position]
-            at = np.searchsorted(np.cumsum(law.weights), place).clip(max=len(law.values) - 1)
-            near = law.width * rng.standard_normal(_TABLES)
-            inside = law.values[at] + np.where(rng.random(_TABLES) < law.exact, 0.0, near)
-            drawn[:, position] = np.where(anywhere < law.unknown, rng.random(_TABLES), inside)
+            distribution = distributions[position]
+            at = np.searchsorted(np.cumsum(distribution.weights), place).clip(max=len(distribution.values) - 1)
+            near = distribution.width * rng.standard_normal(_TABLES)
+            inside = distribution.values[at] + np.where(rng.random(_TABLES) < distribution.exact, 0.0, near)
+            drawn[:, position] = np.where(anywhere < distribution.unknown, rng.random(_TABLES), inside)
     return drawn
 
 
 def plausibility(
-    laws: Sequence[Law], several: Sequence[Number], log_likelihood: float, rng: np.random.Generator
+    distributions: Sequence[Distribution], several: Sequence[Number], log_likelihood: float, rng: np.random.Generator
 ) -> float:
     """Return the probability that a table drawn from some distributions is as unlikely as the reported one."""
-    drawn = _tables(laws, cells(several), rng)
+    drawn = _tables(distributions, cells(several), rng)
     logs = sum(
-        law.log_likelihood(column, number.reading_error)
-        for law, number, column in zip(laws, several, drawn.T, strict=True)
+        distribution.log_likelihood(column, number.reading_error)
+        for distribution, number, column in zip(distributions, several, drawn.T, strict=True)
     )
     return float((1 + np.count_nonzero(logs <= log_likelihood + 1e-9)) / (_TABLES + 1))
 
 
-def least_p(laws: Sequence[Law], cells: Sequence[list[int]]) -> float:
+def least_p(distributions: Sequence[Distribution], cells: Sequence[list[int]]) -> float:
     """Return about the least `plausibility` of a table with one number that no run of the universe shows.
 
     Tables are as unlikely whenever a number of theirs is drawn from what the runs cannot show. If this is above the
     level, the runs are too few to reject the universe for a single number, so that not to be rejected says little.
     """
-    return 1 - prod(1 - max(laws[position].unknown for position in cell) for cell in cells)
+    return 1 - prod(1 - max(distributions[position].unknown for position in cell) for cell in cells)
 
 
 def cross_validated(logs: Floats, cells: Sequence[list[int]]) -> Check | None:

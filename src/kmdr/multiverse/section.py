@@ -177,8 +177,11 @@ def _groups(several: Sequence[Number]) -> list[list[int]]:
 def _curves(findings: Findings, group: Sequence[int], labels: Sequence[str]) -> Drawing:
     curves = []
     for position in group:
-        laws = [of_universe[position] for of_universe in findings.laws]
-        frame = pd.DataFrame([(law.mean, *law.interval) for law in laws], columns=["mean", "low", "high"])
+        distributions = [of_universe[position] for of_universe in findings.distributions]
+        frame = pd.DataFrame(
+            [(distribution.mean, *distribution.interval) for distribution in distributions],
+            columns=["mean", "low", "high"],
+        )
         frame["log_likelihood"] = findings.logs[:, position]
         number = findings.numbers[position]
         quantity = quantity_label(number.quantity)[1].replace("_", " ")
@@ -192,10 +195,10 @@ def _nearest(findings: Findings, labels: Sequence[str]) -> Table:
     for position, label in enumerate(labels):
         line: dict[str, object] = {"number": label, "reported": findings.numbers[position].value}
         for name, universe in (("nearest", findings.nearest), ("own", 0)):
-            law = findings.laws[universe][position]
-            low, high = law.interval
+            distribution = findings.distributions[universe][position]
+            low, high = distribution.interval
             line |= {
-                f"{name}: mean": law.mean, f"{name}: low": low, f"{name}: high": high,
+                f"{name}: mean": distribution.mean, f"{name}: low": low, f"{name}: high": high,
                 f"{name}: log-likelihood": findings.logs[universe, position],
             }  # fmt: skip
         lines.append(line)
@@ -337,7 +340,7 @@ def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
         return []
     position = _least_likely_number(findings)
     number, tails = findings.numbers[position], findings.tails[:, position]
-    unseen = findings.laws[0][position].unknown * 2 * min(number.value, 1 - number.value)
+    unseen = findings.distributions[0][position].unknown * 2 * min(number.value, 1 - number.value)
     return [
         f"The least likely of the reported numbers is {number.value:g} ({labels[position]}). The probability of a "
         f"result at least as extreme is {tails[0]:.2g} with the paper's own choices, of which at most {unseen:.2g} is "

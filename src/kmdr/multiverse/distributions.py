@@ -25,7 +25,7 @@ from kmdr.claims.reported import Number
 _LEAST = 1e-9  # smaller weights are ignored
 
 
-class Law(NamedTuple):
+class Distribution(NamedTuple):
     """A distribution on [0, 1].
 
     Attributes
@@ -86,7 +86,7 @@ class Law(NamedTuple):
         return (1 - self.unknown) * known + self.unknown * min(1.0, max(0.0, value))
 
 
-def law_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Law:
+def distribution_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Distribution:
     """Return the distribution of a quantity of the best of m runs by F, from the F and values of N ≥ m runs."""
     kept = best_of(F, m)
     used = kept.weights > _LEAST
@@ -94,13 +94,13 @@ def law_of_best(number: Number, F: ArrayLike, values: ArrayLike, m: int) -> Law:
     size = 1 / float(w @ w)
     spread = math.sqrt(max(0.0, float(w @ (x - w @ x) ** 2)))
     if spread > 1e-9:
-        return Law(x, w, 0.0, 1.06 * spread * size**-0.2, size)
+        return Distribution(x, w, 0.0, 1.06 * spread * size**-0.2, size)
     width = F_MARGIN * float(x[0]) if number.quantity == "objective" else P_MARGIN
-    return Law(x, w, 0.5, width, math.inf)
+    return Distribution(x, w, 0.5, width, math.inf)
 
 
-def law_of_share(hits: int, runs: int, size: int) -> Law:
+def distribution_of_share(hits: int, runs: int, size: int) -> Distribution:
     """Return the distribution of the share of hits in ``size`` runs after ``hits`` in ``runs``, by Jeffreys's prior."""
     counts = np.arange(size + 1)
     weights = betabinom.pmf(counts, size, hits + 0.5, runs - hits + 0.5)
-    return Law(counts / size, weights / weights.sum(), 1.0, 1.0, math.inf)
+    return Distribution(counts / size, weights / weights.sum(), 1.0, 1.0, math.inf)
