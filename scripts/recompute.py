@@ -803,9 +803,13 @@ def _(folder: Folder, t: str, m: str, d: str, a: str, p: str) -> Result:
 
 
 @rule("bzmd15-8", "P of kMeans, (?P<a>.+) − (?P<b>.+), below 0")
-def _(folder: Folder, a: str, b: str) -> Array:
-    P = [folder.table(SELECTED, DATASETS[d], "none", "accuracy").iloc[:, 0] for d in (a, b)]
-    return (P[0] - P[1]).dropna().to_numpy(float)
+def _(folder: Folder, a: str, b: str) -> Result:
+    x, y = (folder.table(ENDS, DATASETS[d], "none", "accuracy").iloc[:, 0].to_numpy(float) for d in (a, b))
+    u, v = (values.var(ddof=1) / len(values) for values in (x, y))
+    df = (u + v) ** 2 / (u**2 / (len(x) - 1) + v**2 / (len(y) - 1))
+    difference, error = x.mean() - y.mean(), np.sqrt(u + v)
+    half, p_for = stats.t.isf(LEVEL / 2, df) * error, float(stats.t.cdf(difference / error, df))
+    return Result(difference, difference - half, difference + half, p_for, 1 - p_for, min(len(x), len(y)))
 
 
 @rule("bzmd15-9", "(?P<m>[\\w/]+) on (?P<d>.+): total time ÷ that of kMeans")
