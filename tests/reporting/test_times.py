@@ -32,7 +32,7 @@ def report():
 
 def test_every_page_states_what_a_claim_on_time_rests_on_with_both_ratios(report):
     html, markdown = page_and_markdown(report)
-    why = "the implementation, as another one has another outcome"
+    why = "the implementation, as the claim has another outcome with another one"
     assert f"<dt>Times rest on</dt><dd>{why}; LAPACK &amp; scikit-learn: not supported" in html
     assert f"* Times rest on: {why}; LAPACK & scikit-learn: not supported" in markdown
     for page in (html, markdown):

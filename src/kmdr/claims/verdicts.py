@@ -61,7 +61,7 @@ class Diagnosis:
     sentence: str
 
 
-RestsOn = Literal["order", "implementation", "hardware", "not measured"]
+RestsOn = Literal["methods", "implementation", "hardware", "not measured"]
 
 
 class OtherTimes(NamedTuple):
@@ -72,7 +72,7 @@ class OtherTimes(NamedTuple):
     what : str
         The implementation or the machine.
     outcome : str
-        Of all central ones together, uncorrected.
+        Of all central ones together, uncorrected; of statements that it does not measure, as with ours.
     components : mapping of str to Component
         The statements whose methods have the other implementation, by their labels.
     """
@@ -87,8 +87,8 @@ class Basis(NamedTuple):
 
     Attributes
     ----------
-    word : {"order", "implementation", "hardware", "not measured"}
-        The order of the methods, if the outcome is the same with every implementation that was measured; the
+    word : {"methods", "implementation", "hardware", "not measured"}
+        The methods, if the outcome of the claim is the same with every implementation that was measured; the
         implementation or the hardware, if it differs between them.
     """
 
