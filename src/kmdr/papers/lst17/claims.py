@@ -509,6 +509,9 @@ CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7)
 ANSWERS = {
     "drawing": within_reduction("lst17_coil20", "coil20"),
     "repetitions": _repetitions,
+    "laplacian_code": lambda _: (
+        "Measured in the multiverse, for 15 neighbours instead of 5; other versions of the code were not run."
+    ),
     "unit_rows": unmeasured("no study scales the rows of text (dataset.rows=unit)"),
     "pd_kmeans": unmeasured("only the method was run, not the authors' package"),
 }
