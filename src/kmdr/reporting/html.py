@@ -181,7 +181,7 @@ def left_open(verdict: Verdict) -> str:
             return f"no number of repetitions up to {MOST} would decide it if the true effects equal the estimates"
         if any(statement.kind == "number" for statement in verdict.central):
             return (
-                f"{most} runs describe our distribution well enough, and more would hardly change its p-values; further "
+                f"{most} runs describe our distribution well enough, and more would hardly change its p-values; more "
                 "runs of the paper, whose values are single results, would decide it"
             )
         return f"more than its {most} repetitions would be needed if the true effects equal the estimates"

@@ -348,11 +348,11 @@ def few_dimensions_suffice(results: Results) -> Finding:
         return Finding(mixture, f"{sentence}.", {"stands in": aside} if aside else {})
     statement = f"real datasets on which F of all methods is close, at least {SEVERAL}"
     return Finding(
-        [*mixture, *part_of("real", [several(statement, real_data, SEVERAL)])],
+        [*mixture, *part_of("real", [several(statement, real_data, SEVERAL)._replace(unit="datasets")])],
         f"{sentence}.",
         {
             "one of several": list(chain(*real_data.values())),
-            "another reading": [several("the same, all", real_data, len(real_data))],
+            "another reading": [several("the same, all", real_data, len(real_data))._replace(unit="datasets")],
             **({"stands in": aside} if aside else {}),
         },
     )

@@ -240,8 +240,13 @@ def _finding(
     for part in every:
         about = f"{part.what} most others, {dataset_label(part.dataset)}"
         groups.setdefault(about, {})[part.name] = [part.component]
-    together = [several(about, of_about, len(of_about) // 2 + 1) for about, of_about in groups.items()]
-    behind_all = [several(about.replace("most", "all"), of_one, len(of_one)) for about, of_one in groups.items()]
+    together = [
+        several(about, of_one, len(of_one) // 2 + 1)._replace(unit="others") for about, of_one in groups.items()
+    ]
+    behind_all = [
+        several(about.replace("most", "all"), of_one, len(of_one))._replace(unit="others")
+        for about, of_one in groups.items()
+    ]
     aside["another reading"] += behind_all
     return Finding(together, f"More than half of each must hold: {sentence}", {"one of several": single, **aside})
 
