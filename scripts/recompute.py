@@ -808,9 +808,14 @@ def _(folder: Folder, t: str, m: str, d: str, a: str, p: str) -> Result:
 
 
 @rule("bzmd15-8", "P of kMeans, (?P<a>.+) − (?P<b>.+), below 0")
-def _(folder: Folder, a: str, b: str) -> Array:
-    P = [folder.table(SELECTED, DATASETS[d], "none", "accuracy").iloc[:, 0] for d in (a, b)]
-    return (P[0] - P[1]).dropna().to_numpy(float)
+def _(folder: Folder, a: str, b: str) -> Result:
+    x, y = (folder.table(ENDS, DATASETS[d], "none", "accuracy").iloc[:, 0].to_numpy(float) for d in (a, b))
+    u, v = (values.var(ddof=1) / len(values) for values in (x, y))
+    df = (u + v) ** 2 / (u**2 / (len(x) - 1) + v**2 / (len(y) - 1))
+    difference, error = x.mean() - y.mean(), np.sqrt(u + v)
+    half, t = stats.t.isf(LEVEL / 2, df) * error, difference / error
+    p_for, p_against = float(stats.t.cdf(t, df)), float(stats.t.sf(t, df))
+    return Result(difference, difference - half, difference + half, p_for, p_against, min(len(x), len(y)))
 
 
 @rule("bzmd15-9", "(?P<m>[\\w/]+) on (?P<d>.+): total time ÷ that of kMeans")
@@ -937,14 +942,19 @@ def _(folder: Folder, other: str | None, d: str, a: str, b: str) -> pd.DataFrame
 
 @rule("lf20-6", "(?P<d>ORL 112×92|NIPS): P of (?P<m>\\w+), reported − ours$")
 def _(folder: Folder, d: str, m: str) -> Result:
+    return cell_of_table2(folder, d, m)[0]
+
+
+def cell_of_table2(folder: Folder, d: str, m: str) -> tuple[Result, Array]:
+    """Return the test of a cell of lf20's Table 2, and P of its runs: at t = 130 on ORL, at r = 60 on NIPS."""
     value = folder.number("lf20_table2", "accuracy", dataset=DATASETS[d], method=LF20[m])
     if d == "NIPS":
         tables = (folder.table("lf20_nips", "nips", LF20[m], q) for q in ("objective", "accuracy"))
         F, P = (from_r(table, 60).iloc[:, 0].dropna().to_numpy(float) for table in tables)
-        return draw_of_best(*value, F, P, 1 if m in {"A", "AV_k"} else 100)
+        return draw_of_best(*value, F, P, 1 if m in {"A", "AV_k"} else 100), P
     table = folder.table("lf20_orl", "orl", LF20[m], "accuracy")
     P = table[130 if 130 in table else table.columns[0]].dropna().to_numpy(float)
-    return computed(*value, P[0]) if np.ptp(P) == 0 else draw_of_run(*value, P)
+    return computed(*value, P[0]) if np.ptp(P) == 0 else draw_of_run(*value, P), P
 
 
 @rule("lf20-7", "variance of the selected scores, NIPS ÷ ORL")
@@ -1542,18 +1552,12 @@ def lf20_table1(folder: Folder, count: Count, file: str, table: pd.DataFrame) ->
 
 
 def lf20_table2(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> None:
-    """Check P of lf20's Table 2: means over r ≥ 130 on ORL, the best of 100 by F at r = 60 on NIPS."""
+    """Check P of lf20's Table 2: one run at t = 130 on ORL, one or the best of 100 by F at r = 60 on NIPS."""
     for line in table.pipe(records):
-        method = LF20[line["method"]]
-        if line["dataset"] == "NIPS":
-            tables = (folder.table("lf20_nips", "nips", method, q) for q in ("objective", "accuracy"))
-            F, P = (from_r(part, 60).iloc[:, 0].dropna().to_numpy(float) for part in tables)
-            cells = law_cells(F, P, 1 if line["method"] in {"A", "AV_k"} else 100, line["reported"], 0.005)
-        else:
-            P = from_r(folder.table("lf20_orl", "orl", method, "accuracy"), 130).mean(axis=1).to_numpy(float)
-            mean, low, high = mean_interval(P)
-            cells = {"ours": mean, "low": low, "high": high, "typical run": mean, "runs": len(P)}
-            cells["difference"] = mean - line["reported"]
+        cell, P = cell_of_table2(folder, line["dataset"], line["method"])
+        low, high = np.clip([line["reported"] - cell.high, line["reported"] - cell.low], 0, 1)
+        cells = {"ours": line["reported"] - cell.effect, "low": low, "high": high, "difference": -cell.effect}
+        cells |= {"typical run": P.mean(), "runs": len(P)}
         check_cells(count, file, f"{line['method']} on {line['dataset']}", cells, line)
 
 

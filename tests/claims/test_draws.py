@@ -139,3 +139,9 @@ def test_a_share_is_confirmed_and_refuted_at_its_level():
     ]
     assert np.mean(confirmed) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
     assert judge_share("", number(0.3), 100, 300, 1000).component.p_for < 0.05
+
+
+def test_a_share_has_its_unit():
+    """The share of runs in lf20-5 was a "score"."""
+    number = Number("paper", "share_of_good_runs", "nips", "leverage", 30.0, 0.3, 0.05)
+    assert judge_share("share", number, 100, 40, 100).component.unit == "share"

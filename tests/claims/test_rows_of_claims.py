@@ -4,15 +4,21 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from scipy.stats import ttest_ind
 
-from kmdr.analysis.results import Recorder, Results
+from kmdr.analysis.results import NotRunError, Recorder, Results
 from kmdr.base.paths import CHECKOUT
 from kmdr.claims.catalogue import Claim, claims
+from kmdr.claims.implementations import SPEED
+from kmdr.claims.register import Flip, flipped, flips
 from kmdr.claims.verdicts import uncorrected
+from kmdr.config.studies import studies
+from kmdr.figures.panels import dataset_label
 
 REFERENCE = CHECKOUT / "results" / "reference"
 PAPERS = ("bmd09", "bzd10", "bzmd15", "lst17", "lf20")
 BUILT_IN = [claim for claim in claims() if claim.studies and claim.paper in PAPERS]
+FLIPS = flips(list(studies()))
 CELL = ["study", "dataset", "reducer", "r"]
 
 
@@ -71,3 +77,39 @@ def test_shares_are_of_all_runs_of_their_method(results):
     squared, unsquared, gain = claim(results).components
     assert (squared.n, unsquared.n) == (counts["leverage"], counts["leverage_sqrt"])
     assert gain.n == min(squared.n, unsquared.n)
+
+
+def _replaces_trials(flip: Flip) -> bool:
+    """Return whether a flip replaces F and P, and not only times."""
+    return flip.entry != SPEED and not all("times" in name for name in flip.base)
+
+
+@pytest.mark.parametrize("flip", [*filter(_replaces_trials, FLIPS)], ids=lambda flip: flip.study)
+def test_a_flip_replaces_all_rows_of_the_configurations_that_its_claims_read(flip, results):
+    """The rows of another study of the same configuration stayed, and means mixed both choices."""
+    try:
+        after = flipped(results, flip)[1]
+    except NotRunError:
+        pytest.skip("not run")
+    new = after.rows(flip.base, mixed=True)
+    before = results.rows(flip.base, mixed=True)
+    of_flip = results.rows(flip.study, mixed=True)["config_hash"]
+    changed = new.loc[new["config_hash"].isin(of_flip), ["dataset", "reducer"]].drop_duplicates()
+    replaced_hashes = {*before.merge(changed)["config_hash"]} - {*of_flip}
+    for claim in (claim for claim in BUILT_IN if claim.id in flip.claims):
+        assert not {*after.rows(claim.studies, mixed=True)["config_hash"]} & replaced_hashes, claim.id
+
+
+def test_runs_on_different_datasets_are_compared_without_pairs(results):
+    """Claim 8 paired two datasets by the number of the repetition, and used 10 of up to 300 runs."""
+    claim = next(claim for claim in claims() if claim.id == "bzmd15-8")
+    rows = results.rows((*(f"bzmd15_fig{i}" for i in (1, 2, 3)), "bzmd15_ends", "bzmd15_ends_orl"), mixed=True)
+    runs = rows[rows["reducer"] == "none"].drop_duplicates(["dataset", "seed", "repeat"]).set_index("dataset")
+    for component in claim(results).components:
+        lower, higher = (
+            next(part for name, part in runs["accuracy"].groupby(level=0) if dataset_label(str(name)) == label)
+            for label in component.label.removeprefix("P of kMeans, ").removesuffix(", below 0").split(" − ")
+        )
+        expected = ttest_ind(lower, higher, equal_var=False, alternative="less")
+        assert component.effect == pytest.approx(lower.mean() - higher.mean())
+        assert (component.p_for, component.n) == (pytest.approx(expected.pvalue), min(len(lower), len(higher)))

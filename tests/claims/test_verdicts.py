@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from kmdr.analysis.results import Results
-from kmdr.analysis.statistics import Component, Kind, Margin, above, below
+from kmdr.analysis.statistics import Component, Kind, Margin, above, below, certain
 from kmdr.base.text import short_hash
 from kmdr.claims.catalogue import Claim, Finding
 from kmdr.claims.verdicts import Verdict, judge, uncorrected, verdict_on
@@ -71,6 +71,16 @@ def test_kinds_share_the_level_of_their_paper():
     assert more.sentence.endswith(
         "Uncorrected it would be supported (p = 0.02); the correction is for the 4 tests of the paper."
     )
+
+
+@pytest.mark.parametrize("rank", range(11, 29))
+def test_a_whole_margin_turns_the_verdict_at_a_whole_number(rank):
+    """With a greatest rank of 12, at most 12 is still true; the page said that the verdict changes at 12."""
+    margin = Margin(30, "number of scores", least=2, most=300)
+    (judged,) = judge([verdict(certain("rank", rank, margin, 1, "", at_most=True))], {})
+    (swing,) = judged.swings
+    assert swing.below == swing.nearest == rank - 1
+    assert swing.otherwise(swing.below) == "not supported"
 
 
 def test_where_a_margin_turns_the_verdict_is_where_its_test_reaches_the_level(rng):

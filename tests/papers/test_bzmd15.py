@@ -477,3 +477,16 @@ def test_table1_is_made_of_either_half():
     ratios = catalogue.item("bzmd15_table1").make(results(("usps",))).frame
     assert ratios["exponent of n"].isna().all()
     assert ratios["largest"].notna().any()
+
+
+def test_the_open_point_on_the_laplacian_code_states_what_was_measured():
+    """It said that only the points of the width were varied; a flip has the other version on five datasets."""
+    flip = [
+        make_rows("flip_matlab_bzmd15", name, "laplacian_score", GRID, 3, accuracy=level)
+        for name, level in (("pie", 0.4), ("coil20", 0.5))
+    ]
+    both = make_results([results(laplacian_score={"accuracy": lambda d, r, t: 0.2}).all_rows, *flip])
+    answer = claims.ANSWERS["laplacian_code"](both)
+    assert "at r = 100 goes 0.200 → 0.500 on COIL20, 0.200 → 0.400 on PIE" in answer
+    with pytest.raises(NotRunError):
+        claims.ANSWERS["laplacian_code"](results())

@@ -1,5 +1,6 @@
 """lst17's figures, table and claims on made-up rows, against the numbers that they were made from."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -383,3 +384,17 @@ def test_reported_numbers_are_of_items_and_of_the_papers_datasets():
     )
     assert len(low) == 12
     assert (low < high[low.index]).all()
+
+
+@pytest.mark.parametrize("number", [1, 4, 5, 6, 7])
+def test_one_timing_of_a_stand_in_gives_effects_and_no_count(number):
+    """The page said '0 of 6 hold, 6 undecided' of one timing each, and hid that SE's time is not stable."""
+    growing = {"sparse_embedding": lambda r: 0.001 * r**0.5}
+    once = world("sector_like", repeats=1, reduce=growing, stand_in="generated")
+    sentence = CLAIMS[f"lst17-{number}"].test(make_results([*world(), *once])).sentence
+    _, _, generated = sentence.partition("on generated SECTOR-like text (not counted) ")
+    assert "no conclusion: the " in generated
+    assert " hold" not in generated
+    assert "undecided" not in generated
+    if number == 5:
+        assert re.search(r"SE 0\.5\d \(not as stated\)", generated)

@@ -247,7 +247,7 @@ def test_no_two_lines_of_a_view_of_the_committed_results_look_alike():
 # -- causes -----------------------------------------------------------------------------------------------------------
 
 
-def judged(outcome, basis="order", gaps=(), **kinds):
+def judged(outcome, basis="methods", gaps=(), **kinds):
     outcomes = {kind: Judgement(value, 0.5, 0.5) for kind, value in kinds.items()}
     return replace(verdicts()[0], outcome=outcome, kinds=outcomes, basis=Basis(basis, ()), gaps=gaps)
 
@@ -257,7 +257,7 @@ def judged(outcome, basis="order", gaps=(), **kinds):
     [
         (judged("not supported", number="not supported", statement="supported"), {NUMBER}),
         (judged("not supported", statement="not supported"), {ORDERING}),
-        (judged("not supported", "order", time="not supported"), {ORDERING}),
+        (judged("not supported", "methods", time="not supported"), {ORDERING}),
         (judged("not supported", "implementation", time="not supported"), {IMPLEMENTATION}),
         (judged("not supported", "hardware", time="not supported", number="not supported"), {HARDWARE, NUMBER}),
         (judged("not supported", "not measured", time="not supported"), {UNMEASURED}),

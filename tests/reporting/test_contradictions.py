@@ -153,7 +153,10 @@ def test_needed_repetitions_name_the_statement_whose_repetitions_they_are(report
 def test_a_finding_on_the_likelihood_of_choices_depends_on_whether_the_papers_own_are_rejected():
     """bmd09's said that its own choices were not rejected, with the runs of a universe; with all runs they are."""
     (finding,) = (
-        finding for paper in papers() for finding in paper.summary.findings if "multiverse_options" in finding.text
+        finding
+        for paper in papers()
+        for finding in paper.summary.findings
+        if "bmd09_multiverse_options" in finding.text
     )
     reported = pd.DataFrame({"dataset": "NIPS", "quantity": ["F", "P"], "r": "15", "reported": 0.8, "ours": 0.7})
     likelihood = pd.DataFrame({"choice": ["rescaled"], "option": "as they are", "likelihood": 0.95})
@@ -190,7 +193,8 @@ def test_each_answer_to_an_open_point_of_several_papers_names_the_paper():
     assert point.papers == ("bzd10", "bzmd15", "lst17")
     answer = answered(point, make_results([make_rows("custom", "d", "none", 5, 2)]))
     assert answer.startswith("bzd10: Reconstructed")
-    assert " bzmd15: Not measured here: " in answer
+    assert " bzmd15: Not run: " in answer
+    assert " lst17: Measured in the multiverse" in answer
     (alone,) = (point for point in open_points() if point.id == "lle_code")
     assert answered(alone, make_results([make_rows("custom", "d", "none", 5, 2)])).startswith("Reconstructed")
 
@@ -205,3 +209,14 @@ def test_claims_in_summaries_exist_and_no_result_is_typed_into_their_words():
             prose = re.sub(r"\{[^{}]*\}", "", text)
             # Decimals are results; whole numbers may be settings such as r = 15.
             assert not re.findall(r"\d\.\d|\B\.\d", prose), prose
+
+
+@pytest.mark.parametrize("fails", range(4))
+@pytest.mark.parametrize("open_", range(4))
+def test_a_tally_is_grammatical_and_shows_counts_without_a_sign(fails: int, open_: int) -> None:
+    """It said "1 are undecided", and "(+8)" of 8 r."""
+    failing, unknown = (Component("s, at each of the 20 r", 8, math.nan, math.nan, 1.0, p, 9, "r") for p in (0.0, 1.0))
+    text = tally([*[failing] * fails, *[unknown] * open_])
+    assert f"{fails} fail{'s' if fails == 1 else ''} and {open_} {'is' if open_ == 1 else 'are'} undecided" in text
+    assert ("(8 r)" in text) == (fails > 0)
+    assert "+8" not in text

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from kmdr.analysis.statistics import Component
-from kmdr.claims.repetitions import MOST_SECONDS, Need
+from kmdr.claims.repetitions import MOST, MOST_SECONDS, Need
 from kmdr.claims.verdicts import Basis, Judgement, OtherTimes
 from kmdr.reporting.html import left_open
 from kmdr.reporting.summaries import paper_summaries
@@ -32,7 +32,7 @@ def report():
 
 def test_every_page_states_what_a_claim_on_time_rests_on_with_both_ratios(report):
     html, markdown = page_and_markdown(report)
-    why = "the implementation, as another one has another outcome"
+    why = "the implementation, as the claim has another outcome with another one"
     assert f"<dt>Times rest on</dt><dd>{why}; LAPACK &amp; scikit-learn: not supported" in html
     assert f"* Times rest on: {why}; LAPACK & scikit-learn: not supported" in markdown
     for page in (html, markdown):
@@ -71,6 +71,11 @@ def test_open_claims_are_listed_with_the_cost_of_the_repetitions_that_they_need(
     assert dear.seconds_needed > MOST_SECONDS
     assert left_open(dear).endswith("(at most 59 min 0 s of computing more, more than the limit)")
     assert left_open(replace(timed, needed=Need(OURS, None))).startswith("no number of repetitions up to 10000")
+    # With as many already, it said that no number up to 10000 would decide it.
+    many = replace(timed, needed=Need(OURS, None), components=(OURS._replace(n=MOST),))
+    assert left_open(many).startswith(f"more than its {MOST} repetitions would be needed")
+    number = replace(many, components=(OURS._replace(n=MOST, kind="number"),))
+    assert "more runs of the paper" in left_open(number)
     for page in page_and_markdown(report):
         assert "Claims left open" in page
         assert "1 min 58 s of computing more" in page

@@ -212,4 +212,5 @@ def judge_share(label: str, number: Number, runs: int, successes: int, n: int) -
         float(binomtest(successes, n, low, alternative="greater").pvalue) if low > 0 else 0.0,
     )
     kept = k[np.minimum(fewer, more) > LEVEL / 2]
-    return _draw(label, number, successes / n, (kept[0] / runs, kept[-1] / runs), n, (p_for, p_against))
+    draw = _draw(label, number, successes / n, (kept[0] / runs, kept[-1] / runs), n, (p_for, p_against))
+    return draw._replace(component=draw.component._replace(unit="share"))

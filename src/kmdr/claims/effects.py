@@ -25,7 +25,7 @@ from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION, Interval, mean_interval, quantity_rows, ratio_to_best, timed_rows
 from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import Component, conjunction, several, slopes
-from kmdr.base.text import format_number
+from kmdr.base.text import counted, format_number
 from kmdr.claims.draws import TOGETHER
 
 Floats = NDArray[np.float64]
@@ -314,9 +314,14 @@ def tally(components: Sequence[Component]) -> str:
     outcomes = [outcome([component]) for component in components]
     fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not supported"]
     hold, still = outcomes.count("supported"), outcomes.count("undecided")
-    text = f"of {len(components)} comparisons, tested alone, {hold} hold, {len(fail)} fail and {still} are undecided"
+    text = (
+        f"of {len(components)} comparisons, tested alone, {counted(hold, 'holds', 'hold')}, "
+        f"{counted(len(fail), 'fails', 'fail')} and {counted(still, 'is', 'are')} undecided"
+    )
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):
-        effect = format_number(component.effect, ".3g" if "ratio" in component.unit else "+.3g")
+        unsigned = "ratio" in component.unit or component.unit == "r"  # a count of r has no sign
+        effect = format_number(component.effect, ".3g" if unsigned else "+.3g")
+        effect += " r" if component.unit == "r" else ""
         clearest.setdefault(component.label.partition(" on ")[2] or component.label, f"{component.label} ({effect})")
     return text + (f"; against it: {'; '.join(list(clearest.values())[:3])}" if clearest else "")

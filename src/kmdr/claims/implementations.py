@@ -1,8 +1,9 @@
-"""The basis of the outcome of a claim on time: the order of the methods, the implementation, or the hardware.
+"""The basis of the outcome of a claim on time: the methods, the implementation, or the hardware.
 
 Studies of the entry `SPEED` time the methods of a claim with other implementations, such as scikit-learn's k-means and
-LAPACK's SVD. The claim's test is repeated with their rows. A paper may name further studies for its claims
-(``[[implementations]]`` in ``paper.toml``). If the rows were timed on several machines, it is repeated on each.
+LAPACK's SVD. The claim's test is repeated with their rows alone; for statements that these do not measure, ours are
+taken. A paper may name further studies for its claims (``[[implementations]]`` in ``paper.toml``). If the rows were
+timed on several machines, it is repeated on each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from kmdr.claims.catalogue import Claim, papers
 from kmdr.claims.effects import outcome
 from kmdr.claims.register import Flip, flipped
 from kmdr.claims.verdicts import Basis, OtherTimes, RestsOn, Verdict, uncorrected
+from kmdr.figures.panels import dataset_label
 
 SPEED = "speed"
 _SECONDS = ("s", "seconds")
@@ -39,7 +41,10 @@ def basis_of(verdict: Verdict, results: Results, flips: Sequence[Flip]) -> Basis
     ours = central_times(verdict.claim, verdict.components)
     if not ours:
         return None
-    others = tuple(_measure_implementations(verdict.claim, results, flips))
+    others = tuple(
+        other._replace(outcome=outcome([other.components.get(c.label, c) for c in ours]))
+        for other in _measure_implementations(verdict.claim, results, flips)
+    )
     machines = tuple(_measure_machines(verdict.claim, results))
     return Basis(_rests_on(ours, others, machines), others + machines)
 
@@ -48,21 +53,17 @@ def _rests_on(ours: Sequence[Component], others: Sequence[OtherTimes], machines:
     """Return what an outcome rests on; an undecided one with another implementation shows nothing."""
     if all(component.unit in _SECONDS for component in ours) or len({m.outcome for m in machines} - _OPEN) > 1:
         return "hardware"
-    # Of the statements that were measured with the other implementation alone.
-    pairs = [(other, outcome([c for c in ours if c.label in other.components])) for other in others]
-    if any(other.outcome not in {*_OPEN, ours_is} for other, ours_is in pairs):
+    if any(other.outcome not in {*_OPEN, outcome(ours)} for other in others):
         return "implementation"
-    return (
-        "order"
-        if any(_decides(other, ours) for other, ours_is in pairs if other.outcome == ours_is)
-        else "not measured"
-    )
+    return "methods" if any(_decides(other, ours) for other in others) else "not measured"
 
 
 def _decides(other: OtherTimes, ours: Sequence[Component]) -> bool:
     """Return True if the statements that decide an outcome were measured with another implementation, and do there."""
+    if other.outcome != outcome(ours):
+        return False
     if outcome(ours) == "supported":
-        return other.outcome == "supported" and {component.label for component in ours} <= {*other.components}
+        return {component.label for component in ours} <= {*other.components}
     failing = (component.label for component in ours if len(ours) * component.p_against <= LEVEL)
     return any(label in other.components and other.components[label].p_against <= LEVEL for label in failing)
 
@@ -80,7 +81,19 @@ def _measure_implementations(claim: Claim, results: Results, flips: Sequence[Fli
             _, after = flipped(results, flip)
         except NotRunError:
             continue
-        yield from _measure_times(claim, after, flip.title, about)
+        timed = after.rows(flip.base, mixed=True)
+        other = results.rows(flip.study, mixed=True)[["dataset", "reducer"]]
+        other = other.replace({"dataset": dict(flip.datasets), "reducer": dict(flip.reducers)}).drop_duplicates()
+        timed = timed.merge(other, on=["dataset", "reducer"])
+        only_theirs = results.replaced(timed, (*claim.studies, *flip.base, flip.study))
+        yield from _measure_times(claim, only_theirs, _describe(flip), about)
+
+
+def _describe(flip: Flip) -> str:
+    """Return the title of a flip, and what stands for what in it."""
+    datasets = (f"{dataset_label(new)} stands for {dataset_label(old)}" for new, old in flip.datasets.items())
+    reducers = (f"{new} stands for {old}" for new, old in flip.reducers.items())
+    return "; ".join([flip.title, *datasets, *reducers])
 
 
 def _measure_machines(claim: Claim, results: Results) -> Iterator[OtherTimes]:

@@ -61,7 +61,7 @@ class Diagnosis:
     sentence: str
 
 
-RestsOn = Literal["order", "implementation", "hardware", "not measured"]
+RestsOn = Literal["methods", "implementation", "hardware", "not measured"]
 
 
 class OtherTimes(NamedTuple):
@@ -72,7 +72,7 @@ class OtherTimes(NamedTuple):
     what : str
         The implementation or the machine.
     outcome : str
-        Of all central ones together, uncorrected.
+        Of all central ones together, uncorrected; of statements that it does not measure, as with ours.
     components : mapping of str to Component
         The statements whose methods have the other implementation, by their labels.
     """
@@ -87,8 +87,8 @@ class Basis(NamedTuple):
 
     Attributes
     ----------
-    word : {"order", "implementation", "hardware", "not measured"}
-        The order of the methods, if the outcome is the same with every implementation that was measured; the
+    word : {"methods", "implementation", "hardware", "not measured"}
+        The methods, if the outcome of the claim is the same with every implementation that was measured; the
         implementation or the hardware, if it differs between them.
     """
 
@@ -482,6 +482,10 @@ def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
             kinds = _corrected({**pairs, verdict.claim.id: _p_values(verdict.claim, moved)})[verdict.claim.id]
             return _grade(verdict.claim, kinds, moved)
 
+        def outward(edge: float, rounded: Callable[[float], int], whole: bool = isinstance(margin.value, int)) -> float:
+            """Return the nearest whole number beyond an edge, if the margin is one."""
+            return rounded(edge) if whole else edge
+
         least = margin.value / 10 if margin.least is None else margin.least
         most = margin.value * 10 if margin.most is None else margin.most
         values = sorted({*map(float, np.geomspace(least, most, _STEPS)), margin.value})
@@ -494,8 +498,8 @@ def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
             margin,
             tuple(values),
             tuple(outcomes),
-            math.nan if down is None else _edge(values[down + 1], values[down], outcome_at, final),
-            math.nan if up is None else _edge(values[up], values[up + 1], outcome_at, final),
+            math.nan if down is None else outward(_edge(values[down + 1], values[down], outcome_at, final), math.floor),
+            math.nan if up is None else outward(_edge(values[up], values[up + 1], outcome_at, final), math.ceil),
         )
 
 

@@ -46,7 +46,7 @@ RULE = (
 )
 CAUSES = (NUMBER, ORDERING, IMPLEMENTATION, HARDWARE, UNMEASURED, UNAVAILABLE, UNDECIDED)
 _TIME: Mapping[RestsOn, Cause] = {
-    "order": ORDERING, "implementation": IMPLEMENTATION, "hardware": HARDWARE, "not measured": UNMEASURED,
+    "methods": ORDERING, "implementation": IMPLEMENTATION, "hardware": HARDWARE, "not measured": UNMEASURED,
 }  # fmt: skip
 
 

@@ -176,7 +176,15 @@ def left_open(verdict: Verdict) -> str:
     """Return how many more repetitions would decide an undecided claim, and their computing time."""
     component, repetitions = verdict.needed
     if component is None or repetitions is None:
-        return f"no number of repetitions up to {MOST} would decide it if the true effects equal the estimates"
+        most = max((statement.n for statement in verdict.central), default=0)
+        if most < MOST:
+            return f"no number of repetitions up to {MOST} would decide it if the true effects equal the estimates"
+        if any(statement.kind == "number" for statement in verdict.central):
+            return (
+                f"{most} runs describe our distribution well enough, and more would hardly change its p-values; more "
+                "runs of the paper, whose values are single results, would decide it"
+            )
+        return f"more than its {most} repetitions would be needed if the true effects equal the estimates"
     text = f"{component.label}: {counted(component.n, 'repetition')}, {repetitions} would decide it"
     if not verdict.seconds_needed > 0:  # a fact, whose computing time is not recorded
         return text

@@ -12,7 +12,8 @@ from kmdr.analysis.statistics import Kind
 from kmdr.base.text import counted, format_number, typeset
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
-from kmdr.claims.effects import SUPPORTED
+from kmdr.claims.effects import SUPPORTED, outcome
+from kmdr.claims.implementations import central_times
 from kmdr.claims.summary import Sentence
 from kmdr.claims.verdicts import RestsOn, Verdict
 from kmdr.figures.tables import Table
@@ -111,10 +112,10 @@ def _is_empty(part: list[str] | Table) -> bool:
 
 # The basis of an outcome on time, in words.
 BASES: Mapping[RestsOn, str] = {
-    "order": "the order of the methods, as the outcome is the same with every implementation that was timed",
-    "implementation": "the implementation, as another one has another outcome",
+    "methods": "the methods, as the claim has the same outcome with every implementation that was timed",
+    "implementation": "the implementation, as the claim has another outcome with another one",
     "hardware": "the machine",
-    "not measured": "not measured",
+    "not measured": "not measured, as no other implementation timed all the statements that decide",
 }
 
 
@@ -133,6 +134,13 @@ def describe_other_times(verdict: Verdict) -> list[str]:
             measured = other.components[shown.label]
             text += f" ({shown.label}: {effect(shown)} with ours, {effect(measured)} {shown.unit} there, "
             text += f"{counted(measured.n, 'timing')})"
+        changed = [c for c in both if outcome([c]) != outcome([other.components[c.label]])]
+        if changed:
+            listed = "; ".join(f"{c.label}: {effect(c)}, there {effect(other.components[c.label])}" for c in changed)
+            text += f"; {counted(len(changed), 'single statement')} with another outcome there: {listed}"
+        central = central_times(verdict.claim, verdict.components)
+        if missing := sum(component.label not in other.components for component in central):
+            text += f"; {counted(missing, 'statement')} not measured there"
         texts.append(text)
     return texts
 

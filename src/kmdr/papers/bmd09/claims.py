@@ -115,7 +115,7 @@ def claim3(results: Results) -> Finding:
     inside = int((named["rank"] <= FIGURE_R).sum())
     component = certain(
         f"greatest rank of a named word by its score, at most {AMONG}", float(named["rank"].max()), AMONG, len(NAMED),
-        "rank", at_most=True,
+        "(rank)", at_most=True,
     )  # fmt: skip
     outside = ", ".join(named.loc[named["rank"] > FIGURE_R, "word"])
     largest = float(words["score"].max())

@@ -7,9 +7,11 @@ from itertools import chain
 
 import numpy as np
 import pandas as pd
+from scipy.stats import ttest_ind
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import REPETITION, ratio_to_best
+from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import (
     Component,
     Margin,
@@ -21,6 +23,7 @@ from kmdr.analysis.statistics import (
     several,
     share,
 )
+from kmdr.base.text import counted
 from kmdr.claims.catalogue import Finding, claim, unmeasured, within_reduction
 from kmdr.claims.effects import (
     as_time,
@@ -345,11 +348,11 @@ def few_dimensions_suffice(results: Results) -> Finding:
         return Finding(mixture, f"{sentence}.", {"stands in": aside} if aside else {})
     statement = f"real datasets on which F of all methods is close, at least {SEVERAL}"
     return Finding(
-        [*mixture, *part_of("real", [several(statement, real_data, SEVERAL)])],
+        [*mixture, *part_of("real", [several(statement, real_data, SEVERAL)._replace(unit="datasets")])],
         f"{sentence}.",
         {
             "one of several": list(chain(*real_data.values())),
-            "another reading": [several("the same, all", real_data, len(real_data))],
+            "another reading": [several("the same, all", real_data, len(real_data))._replace(unit="datasets")],
             **({"stands in": aside} if aside else {}),
         },
     )
@@ -428,37 +431,48 @@ def ratios_hold(results: Results) -> Finding:
 CROWDED = ("pie", "coil20")
 
 
+def _mean_below(label: str, lower: "pd.Series[float]", higher: "pd.Series[float]") -> Component:
+    """Test that one mean of P is below another, by Welch's t test of two independent samples of runs."""
+    difference, n = float(lower.mean() - higher.mean()), min(len(lower), len(higher))
+    low, high, p_for, p_against = math.nan, math.nan, 1.0, 1.0
+    if n > 1 and np.ptp(lower) == np.ptp(higher) == 0:  # runs without randomness
+        low, high, p_for, p_against = difference, difference, float(difference >= 0), float(difference < 0)
+    elif n > 1:
+        less, greater = (ttest_ind(lower, higher, equal_var=False, alternative=side) for side in ("less", "greater"))
+        p_for, p_against = float(less.pvalue), float(greater.pvalue)
+        low, high = map(float, ttest_ind(lower, higher, equal_var=False).confidence_interval(1 - LEVEL))
+    return Component(label, difference, low, high, p_for, p_against, n, "P", bounds=(-math.inf, 0.0))
+
+
 @claim(
     "bzmd15-8",
     "On PIE and COIL20 k-means on all features performs poorly in terms of accuracy.",
     "§7.5, Figures 2 and 3",
-    studies=FIGURES,
+    studies=(*FIGURES, *ENDS),
     central="in these two datasets the naive k-means algorithm performs poorly in terms of accuracy",
     scope=REAL,
-    paired="the difference of two datasets is taken between repetitions of the same number",
 )
 def full_is_poor_on_two(results: Results) -> Finding:
     """P of k-means on all features on PIE and on COIL20 is lower than on each other real dataset.
 
-    The paper distinguishes these two, so "poorly" means lower than on the others, without a margin. For each of the two
-    and each of USPS and ORL: the difference of P between repetitions of the same number, which are independent, is
-    below 0; one-sided t test. LIGHT is a stand-in and is only reported. One dataset on which k-means is worse than on
-    one of the two refutes the claim. The values of P are reported too.
+    The paper distinguishes these two, so "poorly" means lower than on the others, without a margin. Unit: a run. For
+    each of the two and each of USPS and ORL: the mean P of all runs is lower; one-sided Welch test, because runs on
+    different datasets have nothing in common. LIGHT is a stand-in and is only reported. One dataset on which k-means is
+    worse than on one of the two refutes the claim. The values of P are reported too.
     """
-    values = results.wide(FIGURES, "accuracy", datasets=REAL, reducers=["none"])
-    P = values["none"].groupby(["dataset", *REPETITION]).mean().unstack("dataset")
+    values = results.wide((*FIGURES, *ENDS), "accuracy", datasets=REAL, reducers=["none"])["none"]
+    P = {str(name): runs.groupby(REPETITION).mean() for name, runs in values.groupby("dataset")}
     components = []
     for poor in CROWDED:
         for other in REAL:
             if other in CROWDED or not {poor, other} <= set(P) or other in results.stand_ins:
                 continue
-            difference = (P[poor] - P[other]).dropna()
-            if difference.empty:
-                continue
             statement = f"P of kMeans, {label(results, poor)} − {label(results, other)}, below 0"
-            components.append(below(statement, difference, unit="P"))
+            components.append(_mean_below(statement, P[poor], P[other]))
     need(components, "kMeans on PIE or COIL20 and on another real dataset")
-    levels = ", ".join(f"{label(results, name)} {P[name].mean():.3f}" for name in REAL if name in P)
+    levels = ", ".join(
+        f"{label(results, name)} {P[name].mean():.3f} ({counted(len(P[name]), 'run')})" for name in REAL if name in P
+    )
     return Finding(components, f"P of kMeans on all features is {levels}; {tally(components)}.")
 
 
@@ -520,6 +534,20 @@ def _pixel_scale(results: Results) -> str:
     )
 
 
+def _laplacian_code(results: Results) -> str:
+    """Return P of Laplacian scores with both versions of the code, at the greatest r of the flip."""
+    other = results.rows("flip_matlab_bzmd15", reducers=["laplacian_score"])
+    r = int(other["r"].max())
+    ours = results.rows(FIGURES, reducers=["laplacian_score"])
+    before, after = (rows[rows["r"] == r].groupby("dataset")["accuracy"].mean() for rows in (ours, other))
+    shared = [name for name in before.index if name in after.index]
+    levels = ", ".join(f"{before[name]:.3f} → {after[name]:.3f} on {label(results, str(name))}" for name in shared)
+    return (
+        f"With neighbours by angle, weights 1 and loops, and MATLAB's online phase, P of LapScores at r = {r} goes "
+        f"{levels}. The points that give the width were varied on USPS."
+    )
+
+
 CLAIMS = (
     faster_on_synth,
     objective_falls,
@@ -536,6 +564,6 @@ ANSWERS = {
     "online_phase": lambda _: "Measured in the multiverse, which combines it with the other choices.",
     "pie_poses": unmeasured("only pose 27 is available"),
     "coil20_images": unmeasured("omitting 40 images changes P of the same partition by at most 40/1400 = 0.029"),
-    "laplacian_code": unmeasured("of the settings of the scores, only the points that give the width were varied"),
+    "laplacian_code": _laplacian_code,
     "pixel_scale": _pixel_scale,
 }

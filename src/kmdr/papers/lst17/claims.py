@@ -126,12 +126,45 @@ def _against_others(dataset: str, what: str, test: Test, values: pd.DataFrame, m
 
 def _describe(part: Part) -> str:
     """Return the effect and, unless the part holds, the result of its test."""
-    value = part.component.effect
-    effect = f"{part.name} {format(value, '.0f' if value >= 100 else FORMATS[part.component.unit])}"
+    effect = _effect(part)
     if part.outcome == "supported":
         return f"{effect} (in the mean; {part.where})" if part.where else effect
     result = "fails" if part.outcome == "not supported" else "undecided"
     return f"{effect} ({result}{f'; {part.where}' if part.where else ''})"
+
+
+def _describe_generated(dataset: str, parts: Sequence[Part]) -> str:
+    """Return the outcomes on a stand-in; a statement that was timed once has an effect, but no conclusion."""
+    once = [part for part in parts if part.component.n == 1]
+    tested = [part for part in parts if part.component.n > 1]
+    texts = []
+    if tested:
+        undecided = sum(part.outcome == "undecided" for part in tested)
+        failing = [f"{part.what} {_describe(part)}" for part in tested if part.outcome == "not supported"]
+        texts.append(
+            f"{_holding(tested)} of {len(tested)} hold"
+            + (f", {undecided} undecided" if undecided else "")
+            + (f", the {', the '.join(failing)}" if failing else "")
+        )
+    if once:
+        effects = []
+        for what in dict.fromkeys(part.what for part in once):
+            listed = ", ".join(_effect_once(part) for part in once if part.what == what)
+            effects.append(f"the {what} {listed}")
+        measured = "one timing" if all(part.component.kind == "time" for part in once) else "one repetition"
+        texts.append(f"{measured}, no conclusion: {'; '.join(effects)}")
+    return f"on generated {dataset_label(dataset)} {GENERATED[dataset]} (not counted) {'; '.join(texts)}"
+
+
+def _effect_once(part: Part) -> str:
+    low, high = part.component.bounds
+    effect = _effect(part)
+    return effect if low <= part.component.effect <= high else f"{effect} (not as stated)"
+
+
+def _effect(part: Part) -> str:
+    value = part.component.effect
+    return f"{part.name} {format(value, '.0f' if value >= 100 else FORMATS[part.component.unit])}"
 
 
 def _passes_through(by_r: "pd.Series[float]", holds: "pd.Series[bool]") -> str:
@@ -194,15 +227,7 @@ def _finding(
             described = ", ".join(_describe(part) for part in of_dataset if part.what == what)
             texts.append(f"on {dataset_label(dataset)} the {what} {described}")
         texts += [text] if (text := more(results, dataset)) else []
-    for dataset, of_dataset in generated.items():
-        undecided = sum(part.outcome == "undecided" for part in of_dataset)
-        failing = [f"{part.what} {_describe(part)}" for part in of_dataset if part.outcome == "not supported"]
-        texts.append(
-            f"on generated {dataset_label(dataset)} {GENERATED[dataset]} (not counted) "
-            f"{_holding(of_dataset)} of {len(of_dataset)} hold"
-            + (f", {undecided} undecided" if undecided else "")
-            + (f", the {', the '.join(failing)}" if failing else "")
-        )
+    texts += [_describe_generated(dataset, of_dataset) for dataset, of_dataset in generated.items()]
     sentence = f"{_holding(every)} of {len(every)} parts hold: {'; '.join(texts)}."
     single = [part.component for part in every]
     aside = {
@@ -215,8 +240,13 @@ def _finding(
     for part in every:
         about = f"{part.what} most others, {dataset_label(part.dataset)}"
         groups.setdefault(about, {})[part.name] = [part.component]
-    together = [several(about, of_about, len(of_about) // 2 + 1) for about, of_about in groups.items()]
-    behind_all = [several(about.replace("most", "all"), of_one, len(of_one)) for about, of_one in groups.items()]
+    together = [
+        several(about, of_one, len(of_one) // 2 + 1)._replace(unit="others") for about, of_one in groups.items()
+    ]
+    behind_all = [
+        several(about.replace("most", "all"), of_one, len(of_one))._replace(unit="others")
+        for about, of_one in groups.items()
+    ]
     aside["another reading"] += behind_all
     return Finding(together, f"More than half of each must hold: {sentence}", {"one of several": single, **aside})
 
@@ -509,6 +539,9 @@ CLAIMS = (claim1, claim2, claim3, claim4, claim5, claim6, claim7)
 ANSWERS = {
     "drawing": within_reduction("lst17_coil20", "coil20"),
     "repetitions": _repetitions,
+    "laplacian_code": lambda _: (
+        "Measured in the multiverse, for 15 neighbours instead of 5; other versions of the code were not run."
+    ),
     "unit_rows": unmeasured("no study scales the rows of text (dataset.rows=unit)"),
     "pd_kmeans": unmeasured("only the method was run, not the authors' package"),
 }
