@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import Pipe
+from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
@@ -683,3 +684,13 @@ def test_a_module_that_raises_is_refused_as_without_limits(tmp_path, monkeypatch
             compose("dataset=synth", "kmeans.engine=raising_module.X", *further)
         messages.add(str(caught.value))
     assert len(messages) == 1
+
+
+def test_a_crash_without_limits_names_the_line_of_the_method(rogue, monkeypatch):
+    monkeypatch.setenv("ROGUE", "2:crash")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(rogue), str(Path(kmdr.__file__).parents[1])]))
+    command = [sys.executable, "-m", "kmdr", *SETTINGS, "r_grid=[2]", "runner=sequential", "out=crashed"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in ended.stderr
+    assert "rogue.py" in ended.stderr
