@@ -33,9 +33,18 @@ def _command_line() -> int | None:
     return command_line()
 
 
+def _name_the_line_of_a_crash() -> None:
+    """Let Python write which line was executed when compiled code, such as a method's, ends this process."""
+    if sys.stderr is not None:
+        import faulthandler
+
+        faulthandler.enable()
+
+
 def main() -> None:
     """Run the command of ``sys.argv`` and exit: see `kmdr.cli.commands.main`."""
     _import_nothing_from_the_current_folder()
+    _name_the_line_of_a_crash()
     from kmdr.base.signals import leave_when_signalled
 
     leave_when_signalled()

@@ -299,7 +299,7 @@ def test_arff_quotes_nominal_columns_and_missing_values(tmp_path):
         ),
         ("a.jsonl", "[1, 2]\n[1]", "several lengths"),
         ("a.jsonl", "3", "one JSON object or array per row"),
-        ("a.jsonl", "[[1]]", "themselves arrays"),
+        ("a.jsonl", "[[1]]", "lists or records as cells"),
         ("a.json", "[" * 100_000, "not a readable JSON file"),
         ("a.jsonl", '{"a": 1, "label": "\\ud801"}\n{"a": 2, "label": "y"}', "not a readable JSON file"),
         ("a.jsonl", '{"\\ud800": 1}\n{"\\ud800": 2}', "not a readable JSON file"),

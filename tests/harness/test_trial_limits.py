@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import Pipe
+from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
@@ -656,3 +657,40 @@ def test_a_worker_with_limits_ends_when_it_is_idle_and_is_replaced_for_the_next_
         (worker,) = workers._pool.values()
         kill_tree(worker.process.pid)
         assert [answer for _, answer in workers.run([(9, 2)], 1, str)] == [(4, 1)]
+
+
+@pytest.mark.parametrize("setting", ["reducer=outside reducer.path={}", "kmeans.engine={}"])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("time.sleep(10**5)", "stopped: it took more than 2 s; raise runner.limit.seconds to allow more"),
+        ("os._exit(3)", "its worker ended with exit status 3, 3 times"),
+    ],
+)
+def test_the_import_of_a_third_party_module_has_the_limits_of_a_trial(tmp_path, monkeypatch, setting, body, reason):
+    name = f"slow_{len(setting)}_{len(body)}"
+    (tmp_path / f"{name}.py").write_text(f"import os, time\nif os.getpid() != {os.getpid()}:\n    {body}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=f"'{name}.X' cannot be imported: {reason}"):
+        compose("dataset=synth", *setting.format(f"{name}.X").split(), "runner.limit.seconds=2")
+
+
+def test_a_module_that_raises_is_refused_as_without_limits(tmp_path, monkeypatch):
+    (tmp_path / "raising_module.py").write_text("raise SystemExit(4)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    messages = set()
+    for further in ([], ["runner.limit.seconds=60"]):
+        with pytest.raises(UserError) as caught:
+            compose("dataset=synth", "kmeans.engine=raising_module.X", *further)
+        messages.add(str(caught.value))
+    assert len(messages) == 1
+
+
+def test_a_crash_without_limits_names_the_line_of_the_method(rogue, monkeypatch):
+    monkeypatch.setenv("ROGUE", "2:crash")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(rogue), str(Path(kmdr.__file__).parents[1])]))
+    command = [sys.executable, "-m", "kmdr", *SETTINGS, "r_grid=[2]", "runner=sequential", "out=crashed"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in ended.stderr
+    assert "rogue.py" in ended.stderr

@@ -213,6 +213,7 @@ def test_kmdr_itself_never_takes_a_name_for_its_users():
     assert callers == {
         ("reducers/__init__.py", "allow"),
         ("clustering/engines.py", "allow"), ("harness/experiment.py", "allow"), ("harness/verify.py", "allow"),
+        ("harness/imports.py", "allow"),  # of the settings of a command, before the experiments made from these
         ("harness/engines/contract.py", "allow"), ("harness/compiled.py", "allow"),
         ("atlas/run.py", "make"),  # of `kmdr atlas METHOD=NAME`
     }  # fmt: skip

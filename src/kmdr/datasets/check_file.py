@@ -55,7 +55,7 @@ def _option(text: str) -> tuple[str, Any]:
 def _report(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> Iterator[str]:
     content, seen, refusal = datasets.inspect_file({**options, "path": file})
     yield f"{file}: {content.form}"
-    places = iter([where for _, where in content.labelings])
+    places = iter([where.removesuffix(",") for _, where in content.labelings])
     rows = [(topic, f"{next(places)}: {text}" if topic == "labels" else text) for topic, text in lines(seen)]
     if options.get("scale", "none") == "none" and (hint := scale_hint(seen)):
         rows = [(topic, hint if topic == "scale" else text) for topic, text in rows]

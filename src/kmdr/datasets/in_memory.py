@@ -14,7 +14,7 @@ from kmdr.datasets.file_options import label_of_noise
 from kmdr.datasets.formats import preprocessing
 from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.profile import identifier_warning, profile
-from kmdr.datasets.formats.tables import rounded
+from kmdr.datasets.formats.tables import distinct_labels, rounded
 from kmdr.datasets.references import ReferencedDataset, classes_of_labelings, split_labelings
 
 
@@ -47,6 +47,8 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
         )
     A = kept_form(A)
     labelings = [] if labels is None else _labelings(labels, A.shape[0])
+    labelings = [(validation.without_empty(part), place) for part, place in labelings]
+    doubts.extend(filter(None, (distinct_labels(part, name) for part, _ in labelings)))
     mark = "" if noise is None else label_of_noise(noise)
     if not isinstance(mark, str) or (mark and not labelings):
         raise UserError(f"noise = {shown(noise)} is not a label; give labels, and one of them or NaN")

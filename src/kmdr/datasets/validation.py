@@ -199,6 +199,31 @@ def codes(labels: Any, where: str) -> NDArray[np.int64]:
     return np.unique(array, return_inverse=True)[1].astype(np.int64)
 
 
+def without_empty(labels: Any) -> Any:
+    """Return labels in which an empty text is a missing label, as in tables.
+
+    Texts of equal length, as in an array of numpy or of MATLAB, are filled up with spaces.
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind == "O":
+        empty = np.array([_is_empty(label) for label in array.flat], bool).reshape(array.shape)
+    elif array.dtype.kind in "US":
+        empty = np.strings.str_len(np.strings.strip(array)) == 0
+    else:
+        return labels
+    if not empty.any():
+        return labels
+    known = array.astype(object)
+    known[empty] = None
+    return known
+
+
+def _is_empty(label: Any) -> bool:
+    if isinstance(label, np.ndarray):  # a cell of a MAT file
+        return label.size == 0 or (label.size == 1 and _is_empty(label.item()))
+    return isinstance(label, str | bytes) and not label
+
+
 def label_text(label: Any) -> str:
     """Return a label in an array of objects as text, the same for equal numbers such as 1 and 1.0."""
     if isinstance(label, str):

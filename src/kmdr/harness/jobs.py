@@ -23,6 +23,7 @@ from kmdr.config.task import Task
 from kmdr.datasets import UnavailableError, UnverifiedError
 from kmdr.harness.engines.settings import Runner
 from kmdr.harness.experiment import Experiment
+from kmdr.harness.imports import check_imports, third_party_names
 from kmdr.harness.plan import (
     ALLOWANCE_SECONDS,
     DRAWING_SECONDS,
@@ -74,6 +75,8 @@ class Job:
         if not configs:
             raise UserError("the study has no datasets or no reducers; name at least one of each")
         first = configs[0]
+        runner = Runner.from_config(section(first, "runner"))
+        check_imports(third_party_names(configs), runner.limit)
         experiments = tuple(Experiment.from_config(config) for config in configs)
         refresh = yes_or_no("refresh", first["refresh"])
         trials = sum(len(e.r_grid) * e.repeats for e in experiments)
@@ -82,9 +85,7 @@ class Job:
                 f"repeats and r_grid ask for {counted(trials, 'trial')}, whose table is larger than the limit of "
                 f"{most_bytes()} bytes; allow more, e.g. by {VARIABLE}=1G, or give fewer repeats or sizes"
             )
-        return cls(
-            first["study"], experiments, Runner.from_config(section(first, "runner")), _out(first["out"]), refresh
-        )
+        return cls(first["study"], experiments, runner, _out(first["out"]), refresh)
 
 
 def _out(value: Any) -> Path:

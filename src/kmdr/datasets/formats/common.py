@@ -133,6 +133,17 @@ def text_encoding(path: Path, kind: str, blocks: Iterable[bytes]) -> str:
     return encoding
 
 
+def decoded(path: Path, kind: str, data: bytes) -> tuple[str, str]:
+    """Return a text and its encoding, UTF-8 or else Windows-1252."""
+    encoding = text_encoding(path, kind, [data])
+    try:
+        return data.decode(encoding), encoding
+    except UnicodeDecodeError as e:
+        raise UserError(
+            f"{path.name} is not a readable {kind} file: it is neither UTF-8 nor Windows-1252; save it as UTF-8 text"
+        ) from e
+
+
 def import_extra(module: str, extra: str, path: Path) -> Any:
     """Import a library that an extra of kmdr installs."""
     try:

@@ -16,7 +16,7 @@ import numpy as np
 from kmdr.base.errors import UserError
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.common import Content, afford, import_extra, reading
-from kmdr.datasets.formats.tables import table_content
+from kmdr.datasets.formats.tables import exact_column, lost_integers, table_content
 
 _FILE, _OLD = b"ARROW1\0\0", b"FEA1"
 # The last bytes of a file and of a stream.
@@ -52,7 +52,11 @@ def feather(path: Path, limit: float, options: FileOptions) -> Content:
                 afford(path, f"claims {rows} rows of {columns} columns", _CELL_BYTES * rows * columns + claimed, limit)
         table = ipc.open_stream(stream).read_all()
         table.validate(full=True)
-        frame = _plain_columns(path, table, limit).to_pandas().reset_index(drop=True)
+        table = _plain_columns(path, table, limit)
+        frame = table.to_pandas().reset_index(drop=True)
+        for j, column in enumerate(table.columns if frame.shape[1] == table.num_columns else ()):
+            if frame.columns[j] == (options.label or "label") and lost_integers(frame.iloc[:, j]):
+                frame.isetitem(j, exact_column(column).array)
         read = table_content(path, frame, list(map(str, frame.columns)), "feather", options.label)
     if is_file or end == _STREAM_END:
         return read

@@ -272,7 +272,7 @@ def _variable(path: Path, file: Any, name: str, limit: float) -> Any:
             return node[()].T
         cells = [_held_here(path, file, file[reference], name) for reference in np.ravel(node[()].T)]
         afford(path, f"claims the texts of {name}", 8.0 * sum(math.prod(cell.shape) for cell in cells), limit)
-        return np.array(["".join(map(chr, np.ravel(cell[()].T).astype(int))) for cell in cells], dtype=object)
+        return np.array([_characters(cell) for cell in cells], dtype=object)
     parts = {part: _inside(path, node, part) for part in ("data", "ir", "jc") if part in [*node]}
     if "MATLAB_sparse" not in node.attrs or "jc" not in parts:
         raise UserError(f"{name} of {path.name} is a structure; choose a matrix of numbers with dataset.matrix=…")
@@ -281,3 +281,10 @@ def _variable(path: Path, file: Any, name: str, limit: float) -> Any:
     afford_shape(path, shape, limit)
     data, rows = (parts[part][()] if part in parts else np.empty(0, np.int64) for part in ("data", "ir"))
     return scipy.sparse.csc_array((data, rows.astype(np.int64), parts["jc"][()].astype(np.int64)), shape=shape)
+
+
+def _characters(cell: Any) -> str:
+    """Return a text of MATLAB 7.3. An empty array is stored as its shape."""
+    if cell.attrs.get("MATLAB_empty", 0):
+        return ""
+    return "".join(map(chr, np.ravel(cell[()].T).astype(int)))

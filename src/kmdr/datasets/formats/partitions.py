@@ -40,7 +40,9 @@ def label_columns(path: Path, n: int) -> dict[str, NDArray[Any]]:
             return _array_columns(path)
         if path.suffix.lower() in (".parquet", ".pq"):
             frame = tables.parquet(path, limit, FileOptions()).A
-            return {str(name): tables.classes_of(frame[name]) for name in frame}
+            whole = [str(name) for name in frame if tables.lost_integers(frame[name])]
+            exact = {name: tables.parquet_labels(path, name) for name in whole}
+            return {str(name): tables.classes_of(exact.get(str(name), frame[name])) for name in frame}
         rows = _rows(path, n, limit)
     named = len(rows) == n + 1
     names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]))]

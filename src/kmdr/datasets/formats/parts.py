@@ -130,7 +130,7 @@ def _parquet(files: Sequence[Path], limit: float, options: FileOptions) -> Conte
     schemas, groups, texts = [], list[tuple[Path, int, int]](), list[str]()
     for path in files:
         with reading(path, "Parquet"):
-            texts = tables.afford_parquet(path, limit)
+            texts, _ = tables.afford_parquet(path, limit)
             with pq.ParquetFile(path) as file:
                 schemas.append(file.schema_arrow)
                 counts = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]

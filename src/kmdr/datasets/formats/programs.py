@@ -1,10 +1,11 @@
-"""Read tables and matrices of other programs: Weka's ARFF, JSON, Stata's dta, R's rds and RData."""
+"""Read tables and matrices of other programs: Weka's ARFF, JSON, Stata's dta."""
 
 import io
 import json
 import re
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,10 @@ import scipy.sparse
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.text import counted
-from kmdr.datasets.acquire.archives import UnverifiedError, open_decompressed
 from kmdr.datasets.file_options import FileOptions
-from kmdr.datasets.formats.arrays import pick, pick_classes
-from kmdr.datasets.formats.common import READ_BYTES, Content, afford, afford_shape, reading, text_encoding
+from kmdr.datasets.formats.common import READ_BYTES, Content, afford, afford_shape, decoded, reading, text_encoding
 from kmdr.datasets.formats.tables import as_labels, is_number, table_content
+from kmdr.datasets.validation import label_text
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE | re.DOTALL)
@@ -31,7 +31,10 @@ _PAIR = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,]*?)\s*(,|$)")
 _COMMENT = re.compile(rf"({_QUOTED})|%.*")
 _WEIGHT = re.compile(r"[,\s]\s*\{[^{},]*\}$")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+_INTEGER = re.compile(r"[+-]?\d{1,4000}", re.ASCII)
 _NUMERIC = ("numeric", "real", "integer")
+# float64 holds every integer below this one.
+_EXACT_BELOW = 2**53
 
 
 def arff(path: Path, limit: float, options: FileOptions) -> Content:
@@ -76,6 +79,9 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
             at = names.index(wanted)
             _refuse_undeclared(path, wanted, kinds[at], cells[at])
         frame = pd.DataFrame({j: _column(path, names[j], kinds[j], column) for j, column in enumerate(cells)})
+        if names.count(wanted) == 1:
+            integers = [int(cell) if cell and _INTEGER.fullmatch(cell) else cell for cell in cells[at]]
+            frame.isetitem(at, _exact_labels(frame.iloc[:, at], integers).array)
         form = f"ARFF{', sparse' if sparse else ''}, {counted(len(names), 'column')}"
         return table_content(path, frame, names, form, label)
 
@@ -230,30 +236,55 @@ def _sparse_arff(
 def json_table(path: Path, limit: float, options: FileOptions) -> Content:
     """Read JSON lines, or one JSON array: each row is an object of named cells, or an array of cells."""
     with reading(path, "JSON"):
-        text = path.read_text("utf-8-sig")
+        text, encoding = decoded(path, "JSON", path.read_bytes())
+        load = partial(json.loads, object_pairs_hook=partial(_record, path))
         if text.lstrip().startswith("[") and path.suffix.lower() == ".json":
-            rows = json.loads(text)
+            rows = load(text)
         else:
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+            rows = [load(line) for line in text.split("\n") if line.strip()]
             rows = rows[0] if len(rows) == 1 and isinstance(rows[0], list) and path.suffix.lower() == ".json" else rows
         if not rows or not (all(isinstance(row, dict) for row in rows) or all(isinstance(row, list) for row in rows)):
             raise UserError(f"{path.name} does not hold one JSON object or array per row; write one for each point")
         named = isinstance(rows[0], dict)
         keys = dict.fromkeys(chain.from_iterable(rows)) if named else dict.fromkeys(range(max(map(len, rows))))
         afford(path, f"unpacks to {len(rows)} rows of {len(keys)} columns", 8.0 * len(rows) * len(keys), limit)
-        cells = chain.from_iterable(row.values() if named else row for row in rows)
-        if any(isinstance(cell, dict | list) for cell in cells):
-            raise UserError(f"{path.name} has cells that are themselves arrays or objects; write one cell per number")
         if not named and len({len(row) for row in rows}) > 1:
             raise UserError(f"{path.name} has rows of several lengths; write the same number of cells in all rows")
-        frame = pd.DataFrame(rows)
+        columns = {key: [row.get(key) for row in rows] if named else [row[key] for row in rows] for key in keys}
+        frame = pd.DataFrame({key: _cells_of_json(cells) for key, cells in columns.items()})
         names = list(map(str, frame.columns))
+        if names.count(wanted := options.label or "label") == 1:
+            at = names.index(wanted)
+            frame.isetitem(at, _exact_labels(frame.iloc[:, at], [*columns.values()][at]).array)
         texts = (
             cell for column in frame.select_dtypes(exclude="number") for cell in frame[column] if isinstance(cell, str)
         )
         for text in chain(names, texts):
             text.encode()  # JSON may escape half of a character
-        return table_content(path, frame, names, "JSON", options.label)
+        form = "JSON, not UTF-8, so read as Windows-1252" if encoding == "cp1252" else "JSON"
+        return table_content(path, frame, names, form, options.label)
+
+
+def _record(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; refuse one with two cells of the same name, of which Python keeps the last."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise UserError(f"{path.name} has a row with several cells named {name!r}; rename them in the file")
+    return record
+
+
+def _cells_of_json(cells: list[Any]) -> list[Any]:
+    """Return the cells of a column; if some are arrays or objects, all are, so that it is refused or dropped."""
+    return [[] for _ in cells] if any(isinstance(cell, dict | list) for cell in cells) else cells
+
+
+def _exact_labels(column: pd.Series, cells: list[Any]) -> pd.Series:
+    """Return a column of labels, with integers that pandas rounds to float64 as they are written."""
+    large = (isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) >= _EXACT_BELOW for cell in cells)
+    if column.dtype.kind != "f" or not any(large):
+        return column
+    return pd.Series(as_labels("" if cell is None else label_text(cell) for cell in cells))
 
 
 def stata(path: Path, limit: float, options: FileOptions) -> Content:
@@ -262,67 +293,3 @@ def stata(path: Path, limit: float, options: FileOptions) -> Content:
         afford(path, "holds a table", float(path.stat().st_size), limit)
         frame = pd.read_stata(io.BytesIO(path.read_bytes()))
         return table_content(path, frame, list(map(str, frame.columns)), "Stata", options.label)
-
-
-def r_data(path: Path, limit: float, options: FileOptions) -> Content:
-    """Read an object of R: a data frame, a matrix, a sparse matrix, or a list or workspace that holds one."""
-    from rdata import conversion, parser  # imports xarray
-
-    def plain(slots: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        del slots
-        return dict(attributes)
-
-    lengths = list[float]()
-
-    def bounded(constructor: Any) -> Any:
-        def construct(state: Any) -> Any:
-            lengths.append(float(state.value[0]))
-            afford(path, f"claims a sequence of {lengths[-1]:.0f} numbers", 8 * sum(lengths), limit)
-            return constructor(state)
-
-        return construct
-
-    with reading(path, "R"):
-        try:
-            with open_decompressed(path, int(limit)) as stream:
-                data = stream.read()
-        except UnverifiedError as error:
-            raise UserError(f"{error}; download it again, or allow more with dataset.max_gb=…") from error
-        sequences = {
-            name: bounded(make) if name.startswith(b"compact_") else make
-            for name, make in parser.DEFAULT_ALTREP_MAP.items()
-        }
-        classes = {**conversion.DEFAULT_CLASS_MAP, "dgCMatrix": plain, "dgRMatrix": plain}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the type of the file, and classes that are read as plain objects
-            held = conversion.convert(parser.parse_data(data, altrep_constructor_dict=sequences), classes)
-        label = options.label
-        if isinstance(held, dict) and "Dim" not in held:
-            tables = [name for name, value in held.items() if not isinstance(value, str)]
-            only = tables[0] if len(tables) == 1 and not options.matrix else ""
-            points = only or pick(path, tables, options.matrix)
-            classes_at = "" if isinstance(held[points], pd.DataFrame) else pick_classes(path, tables, label, points)
-            labels = held[classes_at] if classes_at else None
-            A, form = held[points], f"R, object {points!r}"
-        else:
-            A, form, labels, classes_at = held, "R", None, ""
-        if isinstance(A, pd.DataFrame):
-            return table_content(
-                path, A.reset_index(drop=True), list(map(str, A.columns)), f"{form}, data frame", label
-            )
-        features = None
-        if isinstance(A, dict) and "Dim" in A:
-            n, d = (int(size) for size in A["Dim"])
-            afford_shape(path, (n, d), limit)
-            make, index = (scipy.sparse.csr_array, A["j"]) if "j" in A else (scipy.sparse.csc_array, A["i"])
-            A, form = make((A["x"], index, A["p"]), shape=(n, d)), f"{form}, sparse matrix"
-        elif hasattr(A, "to_numpy"):  # with names of rows and columns
-            A = A.to_numpy()
-        numbers = scipy.sparse.issparse(A) or (isinstance(A, np.ndarray) and A.ndim == 2 and A.dtype.kind in "biuf")
-        if not numbers:
-            raise UserError(
-                f"{path.name} holds no data frame or matrix of numbers; in R: write.csv(x, 'data.csv', row.names=FALSE)"
-            )
-        if np.ma.isMA(A):  # has missing values
-            A = np.ma.filled(A.astype(np.float64), np.nan)
-        return Content(A, labels, features, form, f"object {classes_at!r}")

@@ -25,6 +25,7 @@ from kmdr.datasets.formats import (
     parts,
     preprocessing,
     programs,
+    r_objects,
     svmlight,
     tables,
     vectors,
@@ -32,7 +33,7 @@ from kmdr.datasets.formats import (
 )
 from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, unpacked
 from kmdr.datasets.references import classes_of_labelings, is_noise
-from kmdr.datasets.validation import csr
+from kmdr.datasets.validation import csr, without_empty
 from kmdr.linalg.matrix import read_only
 
 Loaded = tuple[Any, NDArray[np.int64] | None, tuple[str, ...] | None]
@@ -54,7 +55,7 @@ _READERS: Mapping[str, Callable[[Path, float, FileOptions], Content]] = {
     "csv": tables.csv, "tsv": partial(tables.csv, usual="tab"), "xlsx": tables.xlsx, "parquet": tables.parquet,
     "npz": arrays.npz, "npy": arrays.npy, "mat": hdf5.mat, "mtx": arrays.matrix_market, "hdf5": hdf5.hdf5,
     "svmlight": svmlight.read, "images": images.images, "parts": parts.parts, "zarr": zarr.zarr,
-    "arff": programs.arff, "json": programs.json_table, "stata": programs.stata, "r": programs.r_data,
+    "arff": programs.arff, "json": programs.json_table, "stata": programs.stata, "r": r_objects.r_data,
     "feather": feather.feather, "idx": vectors.idx, "vectors": vectors.vectors, "docword": vectors.docword,
 }  # fmt: skip
 _TO_CSV = "by pandas: {}.to_csv('data.csv', index=False)"
@@ -137,6 +138,8 @@ def look(options: FileOptions) -> Content:
         drop = [*drop, *_take_labelings(content, labelings, others, options, drop)]
     if kind != "parts":  # whose reader selects the columns
         content = preprocessing.select_columns(first, content, options.columns, drop)
+    if content.labels is not None:
+        content.labelings = [(without_empty(labels), where) for labels, where in content.labelings]
     tables.refuse_nested(content, first.name)
     content.warnings += tuple(tables.doubts(content, first.name))
     _check_noise(content, options.noise, first.name)
@@ -249,9 +252,8 @@ def _look_into(path: Path, options: FileOptions) -> Content:
 
 def _read_packed(path: Path, limit: float, options: FileOptions, kind: str) -> Content:
     """Read a compressed file of a format whose reader does not unpack it."""
-    return _look_at_unpacked(
-        path, path.stem, b"".join(unpacked(path, limit)), replace(options, format=kind, labels="", columns=[], drop=[])
-    )
+    inner = replace(options, format=kind, labels="", noise="", columns=[], drop=[])
+    return _look_at_unpacked(path, path.stem, b"".join(unpacked(path, limit)), inner)
 
 
 def _look_at_unpacked(path: Path, name: str, data: bytes, options: FileOptions) -> Content:

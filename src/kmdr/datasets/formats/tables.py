@@ -5,11 +5,13 @@ from the first lines of a text. Labels are compared as they are written.
 """
 
 import codecs
+import math
 import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from csv import Error, reader
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +29,7 @@ from kmdr.datasets.formats.common import (
     READ_BYTES,
     Content,
     afford,
+    decoded,
     import_extra,
     memory_limit,
     reading,
@@ -57,6 +60,8 @@ _BEYOND = 2**63
 # Whole numbers in the first line that exceed all numbers below by this factor may be years or identifiers.
 _FAR = 10
 _SHOWN_CELLS = 4
+# At least this many labels are doubtful if all are different.
+_FEWEST_DISTINCT = 10
 # Most digits of a whole number that is read as such; Python refuses more than 4300.
 _LONGEST = 4000
 
@@ -332,32 +337,56 @@ def is_number(text: str) -> bool:
 def parquet(path: Path, limit: float, options: FileOptions) -> Content:
     """Read a Parquet file."""
     with reading(path, "Parquet"):
-        texts = afford_parquet(path, limit)
+        texts, repeated = afford_parquet(path, limit)
+        if repeated:
+            return _repeated_parquet(path, texts, options.label)
         frame = pd.read_parquet(path, engine="pyarrow", read_dictionary=texts)
         columns = _columns(path, list(map(str, frame.columns)), frame.shape[1], options.label)
-        if columns.labels is not None and _lost_integers(frame.iloc[:, columns.labels]):
+        if columns.labels is not None and lost_integers(frame.iloc[:, columns.labels]):
             name = frame.columns[columns.labels]
             frame[name] = parquet_labels(path, name)
-    return _with_labels(path, frame, "Parquet", columns)
+    return _with_labels(path, _without_empty_texts(frame), "Parquet", columns)
+
+
+def _repeated_parquet(path: Path, texts: Sequence[str], label: str) -> Content:
+    """Read a Parquet file with columns of the same name, which pandas refuses."""
+    with import_extra("pyarrow.parquet", "parquet", path).ParquetFile(path, read_dictionary=list(texts)) as file:
+        table = file.read()
+    names = list(map(str, table.column_names))
+    frame = table.rename_columns(list(map(str, range(len(names))))).to_pandas(ignore_metadata=True)
+    at = _columns(path, names, len(names), label).labels
+    if at is not None and lost_integers(frame.iloc[:, at]):
+        frame.isetitem(at, exact_column(table.column(at)).array)
+    return table_content(path, frame, names, "Parquet", label)
+
+
+def exact_column(column: Any) -> pd.Series:
+    """Return a column of Arrow whose integers stay integers even if one is missing."""
+    types = import_module("pyarrow").types
+    series: pd.Series = column.to_pandas(integer_object_nulls=True)
+    if not types.is_integer(column.type):
+        return series
+    return series.astype("UInt64" if types.is_unsigned_integer(column.type) else "Int64")
 
 
 def parquet_labels(path: Path, column: str, coded: Sequence[str] = ()) -> pd.Series:
     """Read a column of labels of a Parquet file; integers stay integers even if one is missing."""
     labels = pd.read_parquet(path, engine="pyarrow", columns=[column], read_dictionary=list(coded))[column]
-    if _lost_integers(labels):
+    if lost_integers(labels):
         labels = pd.read_parquet(path, engine="pyarrow", columns=[column], dtype_backend="numpy_nullable")[column]
     return labels
 
 
-def _lost_integers(column: pd.Series) -> bool:
+def lost_integers(column: pd.Series) -> bool:
     """Return whether a column may hold integers that pandas converted to float64 because one is missing."""
     return column.dtype.kind == "f" and bool(column.hasnans)
 
 
-def afford_parquet(path: Path, limit: float) -> list[str]:
-    """Refuse a Parquet file whose metadata claim too much, before unpacking any of it; return its columns of text.
+def afford_parquet(path: Path, limit: float) -> tuple[list[str], bool]:
+    """Refuse a Parquet file whose metadata claim too much, before unpacking any of it.
 
-    These are to be read as codes, because repeated text takes almost no space in the file, however long it is.
+    Return its columns of text, and whether columns share a name. Texts are to be read as codes, because repeated text
+    takes almost no space in the file, however long it is.
     """
     parquet = import_extra("pyarrow.parquet", "parquet", path)
     with parquet.ParquetFile(path) as file:
@@ -370,7 +399,8 @@ def afford_parquet(path: Path, limit: float) -> list[str]:
             chunk = group.column(i)
             needed += max(chunk.total_uncompressed_size, chunk.num_values * max(8, column.length or 0))
     afford(path, f"claims {metadata.num_rows} rows of {len(columns)} columns", needed, limit)
-    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+    texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+    return texts, len({column.path for column in columns}) < len(columns)
 
 
 def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, list[list[str]]]:
@@ -531,15 +561,20 @@ def _nested_error(column: str, name: str, remedy: str) -> str:
 
 def table_content(path: Path, frame: pd.DataFrame, names: Sequence[str], form: str, label: str) -> Content:
     """Return a table that another library read, with its column of labels separated; empty texts are missing values."""
+    return _with_labels(path, _without_empty_texts(frame), form, _columns(path, names, len(names), label))
+
+
+def _without_empty_texts(frame: pd.DataFrame) -> pd.DataFrame:
     for j in range(frame.shape[1]):
         column = frame.iloc[:, j]
-        if not pd.api.types.is_numeric_dtype(column.dtype) and not _is_nested(column):
-            frame.isetitem(j, column.where(column != "", None).array)
-    return _with_labels(path, frame, form, _columns(path, names, len(names), label))
+        is_text = not pd.api.types.is_numeric_dtype(column.dtype) and not _is_nested(column)
+        if is_text and (empty := column == "").any():
+            frame.isetitem(j, column.where(~empty, None).array)
+    return frame
 
 
 def doubts(content: Content, name: str) -> Iterable[str]:
-    """Yield warnings about rounded integers, a second column of labels, and similar labels."""
+    """Yield warnings about rounded integers, a second column of labels, and similar or distinct labels."""
     if not scipy.sparse.issparse(content.A):  # whose integers are floats by now
         yield from rounded(content.A, name)
     if isinstance(content.A, pd.DataFrame):
@@ -552,6 +587,22 @@ def doubts(content: Content, name: str) -> Iterable[str]:
                 )
     if content.labels is not None and (warning := _similar_labels(content.labels)):
         yield warning
+    yield from filter(None, (distinct_labels(labels, where) for labels, where in content.labelings))
+
+
+def distinct_labels(labels: Any, where: str) -> str:
+    """Return a warning about labels of which no two are equal, as in lines of a number and a label; else nothing."""
+    known = [label for label in np.ravel(np.asarray(labels)).tolist() if not _is_missing(label)]
+    if len(known) < _FEWEST_DISTINCT or len(set(map(str, known))) < len(known):
+        return ""
+    return (
+        f"all {len(known)} labels of {where} are different, so each point is a class; check that they are labels, and "
+        "that no line has more than the label"
+    )
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or (isinstance(label, float) and math.isnan(label))
 
 
 def rounded(A: Any, name: str) -> Iterable[str]:
@@ -646,7 +697,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
     It is ``.npy``, text with one label per line, or a table whose column `label` is read. Text with one line more than
     the n points has a header.
     """
-    suffix = path.suffix.lower()
+    suffix, encoding = path.suffix.lower(), ""
     with reading(path, "label"):
         if suffix == ".npy":
             return _npy_labels(path, n, label)
@@ -670,8 +721,8 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
             )
             rows = [[str(cell).strip() for cell in row] for row in cells.to_numpy(object)]
         else:
-            text = b"".join(unpacked(path, limit)).decode("utf-8-sig")
-            lines = [line.strip() for line in text.split("\n")]
+            text, encoding = decoded(path, "label", b"".join(unpacked(path, limit)))
+            lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
             lines = lines[:-1] if lines[-1] == "" else lines
             rows = [[line] for line in lines]
             if suffix in (".csv", ".tsv"):
@@ -692,6 +743,7 @@ def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
     if named:
         refuse_label_as_name(path, names[at], texts)
     where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
+    where += ", not UTF-8, so read as Windows-1252" if encoding == "cp1252" else ""
     return as_labels(texts), where
 
 

@@ -126,7 +126,7 @@ def _codecs(value: Any, within: bool = False) -> Iterator[str]:
 
 def _refuse_groups(folder: Path, name: str, arrays: Iterable[str], store: Any) -> None:
     """Refuse a matrix that is a group: AnnData's stores have sparse matrices as groups of their parts."""
-    if name in store and name not in arrays:
+    if name and name in store and name not in arrays:
         raise UserError(
             f"{name} of {folder.name} is not an array at the top of the store; write sparse matrices and layers as "
             "h5ad, by write_h5ad of anndata"
