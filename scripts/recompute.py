@@ -1756,8 +1756,9 @@ def two_seeds(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> N
                 ours, printed = source.loc[name, column], line[f"{column}{side}"]
                 count.text(file, f"{where}: {column}{side}", str(ours), str(printed))
         for flag, column in (("same_verdict", "verdict"), ("same_statement", "statement_verdict")):
-            equal = bool(now.loc[name, column] == earlier.loc[name, column])
-            count.text(file, f"{where}: {flag}", str(equal), str(line[flag]))
+            pair = now.loc[name, column], earlier.loc[name, column]
+            comparable = flag == "same_statement" or not {"changed", "not run"} & {*pair}
+            count.text(file, f"{where}: {flag}", str(pair[0] == pair[1]) if comparable else "nan", str(line[flag]))
 
 
 TABLES: dict[str, Check] = {

@@ -184,7 +184,7 @@ def left_open(verdict: Verdict) -> str:
                 f"{most} runs describe our distribution well enough, and more would hardly change its p-values; more "
                 "runs of the paper, whose values are single results, would decide it"
             )
-        return f"more than its {most} repetitions would be needed if the true effects equal the estimates"
+        return f"more than {counted(most, 'repetition')} would be needed if the true effects equal the estimates"
     text = f"{component.label}: {counted(component.n, 'repetition')}, {repetitions} would decide it"
     if not verdict.seconds_needed > 0:  # a fact, whose computing time is not recorded
         return text

@@ -48,27 +48,36 @@ def read_earlier(folder: Path) -> pd.DataFrame | None:
 
 
 def side_by_side(earlier: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
-    """Return one line per central statement that both seeds have, with effects, intervals and verdicts of both."""
+    """Return one line per central statement that both seeds have, with effects, intervals and verdicts of both.
+
+    Where one of them has no verdict on the paper, because it ran other settings, ``same_verdict`` is empty.
+    """
     both = now.merge(earlier, on=_STATEMENT, suffixes=("", ", earlier seed"))
-    agrees = both["verdict"] == both[_EARLIER]
+    agrees = (both["verdict"] == both[_EARLIER]).astype(object).mask(_is_incomparable(both), "")
     same = both["statement_verdict"] == both["statement_verdict, earlier seed"]
     return both.assign(same_statement=same, same_verdict=agrees).drop(columns="unit, earlier seed")
 
 
+def _is_incomparable(table: pd.DataFrame) -> "pd.Series[bool]":
+    return table[["verdict", _EARLIER]].isin(_WITHOUT).any(axis=1)
+
+
 def sentence(table: pd.DataFrame) -> str:
     """Return how many verdicts and central statements are the same for both seeds, and which verdicts differ."""
-    judged = table[~table[["verdict", _EARLIER]].isin(_WITHOUT).any(axis=1)]
+    judged, rest = table[~_is_incomparable(table)], table.loc[_is_incomparable(table), "claim"].unique()
     claims = judged.drop_duplicates("claim")
-    other = claims[~claims["same_verdict"]]
+    other = claims[claims["verdict"] != claims[_EARLIER]]
     text = (
         f"With another seed, {len(claims) - len(other)} of the {counted(len(claims), 'verdict')} that both runs have "
         f"and {int(judged['same_statement'].sum())} of {counted(len(judged), 'central statement')} are the same"
     )
-    if other.empty:
-        return f"{text}."
-    is_open = (other[["verdict", _EARLIER]] == "undecided").any(axis=1)
-    end = ", and each of these claims is undecided with one of the seeds." if is_open.all() else "."
-    return f"{text}; the verdicts on {', '.join(other['claim'])} differ{end}"
+    if not other.empty:
+        is_open = (other[["verdict", _EARLIER]] == "undecided").any(axis=1)
+        end = ", and each of these claims is undecided with one of the seeds" if is_open.all() else ""
+        text += f"; the verdicts on {', '.join(other['claim'])} differ{end}"
+    if len(rest):
+        text += f". Not compared, because one of the runs had other settings: {', '.join(rest)}"
+    return f"{text}."
 
 
 def files(table: pd.DataFrame) -> dict[Path, bytes]:
