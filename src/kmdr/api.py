@@ -9,7 +9,7 @@ import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -236,7 +236,7 @@ def compare(
     repeats: int = 5,
     engine: str = "kmdr",
     engine_args: Mapping[str, Any] | None = None,
-    n_init: int = 5,
+    n_init: int | Literal["auto"] = 5,
     max_iter: int = 500,
     start: str = "sample",
     online: bool = False,
@@ -273,13 +273,14 @@ def compare(
         As ``kmeans.engine``: a name of `kmdr list engines`, or the import path of a class with ``fit_predict``.
     engine_args : mapping, optional
         Arguments of that engine, e.g. ``{"rows": 500}`` for ``"coreset"``, or of that class.
-    n_init : int ≥ 1
-        Starts of k-means; the partition of smallest objective on the reduced data is kept.
+    n_init : int ≥ 1, or "auto"
+        Starts of k-means; the partition of smallest objective on the reduced data is kept. ``"auto"`` stops when the
+        smallest objective has been reached 20 times, or after 400 starts.
     max_iter : int ≥ 1
         Largest number of iterations of each start.
-    start : {"sample", "first_of_class", "plus"}
-        Initial centres: points drawn uniformly, the first point of each class (needs labels and ``n_init=1``), or
-        points drawn by k-means++.
+    start : {"sample", "first_of_class", "plus", "greedy"}
+        Initial centres: points drawn uniformly, the first point of each class (needs labels and ``n_init=1``), points
+        drawn by k-means++, or by greedy k-means++, which tries several candidates for each centre.
     online : bool
         Whether single points are moved after Lloyd's iterations (MATLAB's online phase).
     empty_action : {"singleton", "drop", "error"}
