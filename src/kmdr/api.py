@@ -131,7 +131,7 @@ def _plain(value: Any) -> Any:
 
 
 def _array(name: str, value: Any) -> Any:
-    """Return what numpy makes of a value; sparse matrices and DataFrames unchanged."""
+    """Convert a value to an array; return sparse matrices and DataFrames unchanged."""
     if value is None or scipy.sparse.issparse(value) or isinstance(value, pd.DataFrame):
         return value
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):  # asarray shows masked values
@@ -209,20 +209,22 @@ def _engine_arguments(arguments: Any) -> dict[Any, Any]:
     try:
         json.dumps(plain)
     except (TypeError, ValueError) as error:
-        raise UserError(f"engine_args = {shown(plain)} cannot be recorded ({error}); give numbers and texts") from error
+        raise UserError(
+            f"engine_args = {shown(plain)} cannot be recorded ({error}); give numbers and strings"
+        ) from error
     return plain
 
 
 def _words(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, str):
-            raise UserError(f"{name} = {shown(value)} is not text; give a word")
+            raise UserError(f"{name} = {shown(value)} is not a string; give one")
 
 
 def _choices(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(_plain(value), bool):
-            raise UserError(f"{name} = {shown(value)} is not a choice; give True or False")
+            raise UserError(f"{name} = {shown(value)} is not a boolean; give True or False")
 
 
 def compare(

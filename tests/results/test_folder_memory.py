@@ -196,7 +196,7 @@ def test_rows_of_text_are_what_dictionaries_would_be(rng, tmp_path):
     assert read == rows
     assert dict(read[7]) == rows[7]
     (tmp_path / "rows.csv").write_bytes(content.replace("é".encode(), b"\0"))
-    with pytest.raises(DamagedError, match="the character 0"):
+    with pytest.raises(DamagedError, match="it has a NUL byte"):
         read_rows(tmp_path / "rows.csv")
     assert sys.getsizeof(TextRow([""] * len(COLUMNS))) < 64
 

@@ -56,7 +56,7 @@ def side_by_side(earlier: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
 
 
 def sentence(table: pd.DataFrame) -> str:
-    """Return how many verdicts and central statements are the same for both seeds, and which verdicts differ."""
+    """Return the numbers of verdicts and central statements that both seeds share, and the verdicts that differ."""
     judged = table[~table[["verdict", _EARLIER]].isin(_WITHOUT).any(axis=1)]
     claims = judged.drop_duplicates("claim")
     other = claims[~claims["same_verdict"]]
