@@ -25,6 +25,8 @@ import kmdr
 import kmdr.api
 import kmdr.reducers
 from kmdr.base.errors import ArgumentError, UserError
+from kmdr.clustering.kmeans import STARTS
+from kmdr.clustering.lloyd import EMPTY_ACTIONS
 from kmdr.datasets import from_arrays
 from kmdr.metrics import metrics
 from kmdr.reducers import SVD
@@ -129,6 +131,16 @@ def test_a_metric_with_the_name_of_a_score_against_a_labeling_is_refused(cluster
     monkeypatch.setattr("kmdr.metrics.references.metrics", lambda: taken)
     with pytest.raises(ArgumentError, match="a metric is named 'ari_labels0', like a score against"):
         kmdr.compare(A, ["none"], labels=truth, r_grid=[1])
+
+
+def test_the_documentation_names_every_start_and_empty_action(clusters):
+    for name, values in (("start", STARTS), ("empty_action", EMPTY_ACTIONS)):
+        stated = re.search(rf"^ *{name} : {{(.*)}}$", kmdr.compare.__doc__, re.MULTILINE)
+        assert sorted(json.loads(f"[{stated[1]}]")) == sorted(values)
+    A, labels = clusters
+    rows = kmdr.compare(A, ["none"], labels=labels, n_init="auto", start="greedy", r_grid=[2], repeats=1).rows
+    assert rows["status"].tolist() == ["ok"]
+    assert f"or after {rows['n_init'][0]} starts" in kmdr.compare.__doc__
 
 
 def test_other_engines_cluster(clusters):

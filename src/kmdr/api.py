@@ -9,7 +9,7 @@ import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -131,7 +131,7 @@ def _plain(value: Any) -> Any:
 
 
 def _array(name: str, value: Any) -> Any:
-    """Return what numpy makes of a value; sparse matrices and DataFrames unchanged."""
+    """Convert a value to an array; return sparse matrices and DataFrames unchanged."""
     if value is None or scipy.sparse.issparse(value) or isinstance(value, pd.DataFrame):
         return value
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):  # asarray shows masked values
@@ -209,20 +209,22 @@ def _engine_arguments(arguments: Any) -> dict[Any, Any]:
     try:
         json.dumps(plain)
     except (TypeError, ValueError) as error:
-        raise UserError(f"engine_args = {shown(plain)} cannot be recorded ({error}); give numbers and texts") from error
+        raise UserError(
+            f"engine_args = {shown(plain)} cannot be recorded ({error}); give numbers and strings"
+        ) from error
     return plain
 
 
 def _words(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, str):
-            raise UserError(f"{name} = {shown(value)} is not text; give a word")
+            raise UserError(f"{name} = {shown(value)} is not a string; give one")
 
 
 def _choices(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(_plain(value), bool):
-            raise UserError(f"{name} = {shown(value)} is not a choice; give True or False")
+            raise UserError(f"{name} = {shown(value)} is not a boolean; give True or False")
 
 
 def compare(
@@ -236,7 +238,7 @@ def compare(
     repeats: int = 5,
     engine: str = "kmdr",
     engine_args: Mapping[str, Any] | None = None,
-    n_init: int = 5,
+    n_init: int | Literal["auto"] = 5,
     max_iter: int = 500,
     start: str = "sample",
     online: bool = False,
@@ -273,13 +275,14 @@ def compare(
         As ``kmeans.engine``: a name of `kmdr list engines`, or the import path of a class with ``fit_predict``.
     engine_args : mapping, optional
         Arguments of that engine, e.g. ``{"rows": 500}`` for ``"coreset"``, or of that class.
-    n_init : int ≥ 1
-        Starts of k-means; the partition of smallest objective on the reduced data is kept.
+    n_init : int ≥ 1, or "auto"
+        Starts of k-means; the partition of smallest objective on the reduced data is kept. ``"auto"`` stops when the
+        smallest objective has been reached 20 times, or after 400 starts.
     max_iter : int ≥ 1
         Largest number of iterations of each start.
-    start : {"sample", "first_of_class", "plus"}
-        Initial centres: points drawn uniformly, the first point of each class (needs labels and ``n_init=1``), or
-        points drawn by k-means++.
+    start : {"sample", "first_of_class", "plus", "greedy"}
+        Initial centres: points drawn uniformly, the first point of each class (needs labels and ``n_init=1``), points
+        drawn by k-means++, or by greedy k-means++, which tries several candidates for each centre.
     online : bool
         Whether single points are moved after Lloyd's iterations (MATLAB's online phase).
     empty_action : {"singleton", "drop", "error"}

@@ -95,9 +95,9 @@ def test_nothing_is_overwritten_and_several_share_a_folder(monkeypatch, capsys):
 
 def test_without_a_folder_the_first_of_kmdr_path_is_taken(monkeypatch, capsys):
     assert kmdr(monkeypatch, "new", "metric", "worth") == 0
-    assert Path("guest/metrics/worth.py").is_file()
+    assert Path("plugin/metrics/worth.py").is_file()
     Path("lab").mkdir()
-    monkeypatch.setenv("KMDR_PATH", f"lab{os.pathsep}guest")
+    monkeypatch.setenv("KMDR_PATH", f"lab{os.pathsep}plugin")
     capsys.readouterr()
     assert kmdr(monkeypatch, "new", "metric", "value") == 0
     assert Path("lab/metrics/value.py").is_file()

@@ -31,7 +31,7 @@ sources = [{sources}]
 
 @pytest.fixture(autouse=True)
 def shelf(monkeypatch, tmp_path):
-    """A registry of `mine` (by hand), `theirs` (from a host that is not there) and `made`; and no network at all."""
+    """A registry of `mine` (manual), `theirs` (from a host that is not there) and `made`; and no network at all."""
 
     def off(*args, **kwargs):
         raise OSError("the network is off in tests")
@@ -82,7 +82,7 @@ def test_status_goes_through_the_states_without_network_and_without_writing(monk
     assert [line.split()[0] for line in lines] == ["dataset", "mine", "theirs", "made"]
     columns = [lines[0].index(title) for title in ("state", "on disk", "licence", "source")]
     assert [lines[1][at:].split("  ")[0] for at in columns] == [
-        "by hand", "-", "licence of mine", "local file mine.mat"
+        "manual", "-", "licence of mine", "local file mine.mat"
     ]  # fmt: skip
     assert [line[columns[0] :].split("  ")[0] for line in lines[2:]] == ["remote", "generated"]
     assert not (tmp_path / "cache").exists()
@@ -139,7 +139,7 @@ def test_where_says_what_to_put_where_and_what_was_tried(monkeypatch, capsys, tm
         f"mine: local, {shelf / 'mine.mat'}",
         "theirs: remote",
         "  source: http://data.invalid/theirs.mat",
-        f"  by hand: put theirs.mat (SHA-256 {digest}) into {tmp_path / 'cache' / 'raw' / 'theirs'} "
+        f"  manual: put theirs.mat (SHA-256 {digest}) into {tmp_path / 'cache' / 'raw' / 'theirs'} "
         "or a folder that KMDR_DATA names",
         "  last tried: http://data.invalid/theirs.mat: no connection to the host",
         f"made: prepared, {tmp_path / 'cache' / 'prepared' / 'made'}",

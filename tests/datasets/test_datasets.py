@@ -626,7 +626,7 @@ def test_availability_goes_through_its_states(toy, tmp_path, monkeypatch):
     path = tmp_path / "mine" / "toy.mat"
     assert datasets.availability_of("toy") == datasets.Availability("toy", "Toy", "3 x 3, k = 2", "local", str(path))
     monkeypatch.setenv("KMDR_DATA", "")
-    assert datasets.availability_of("toy").state == "by hand"
+    assert datasets.availability_of("toy").state == "manual"
     raw = tmp_path / "cache" / "raw" / "toy"
     assert not raw.exists()
     raw.mkdir(parents=True)
@@ -664,7 +664,7 @@ def test_availability_of_the_registered(monkeypatch, tmp_path):
         e = entry(name)
         kinds = {source.kind for source in e.sources}
         by_hand = e.needs_path or kinds == {"local"}
-        assert state == ("by hand" if by_hand else "remote" if kinds else "generated"), name
+        assert state == ("manual" if by_hand else "remote" if kinds else "generated"), name
         assert datasets.availability_of(name, brief=True).state == state
     assert not (tmp_path / "cache").exists()
 

@@ -374,7 +374,7 @@ def test_sector_of_two_parts(smaller, rng):
         UnavailableError, match=r"no file sector\.bz2 and no sector\.t\.bz2 \(download it from https://.*sector\)"
     ):
         datasets.load("sector")
-    assert datasets.availability_of("sector").state == "by hand"
+    assert datasets.availability_of("sector").state == "manual"
     assert datasets.availability_of("sector").where == "sector.bz2 and sector.t.bz2"
     dumped(smaller, "sector.bz2", X[:20], y[:20])
     dumped(smaller, "sector.t.bz2", X[20:], y[20:])

@@ -63,7 +63,10 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "a row whose rerun takes more": (
         "trial_limits::a_row_whose_rerun_never_ends_or_takes_all_memory_is_stopped_and_is_not_verified",
     ),
-    "preparing data has no limit": ADVICE,
+    "preparing a dataset and scoring labels": (
+        "trial_limits::data_whose_preparation_exceeds_a_limit_make_their_rows_not_verified",
+        "trial_limits::a_submission_whose_labels_are_scored_for_too_long_is_refused",
+    ),
     "the page has a content security policy": (
         "html::the_page_loads_nothing_and_links_only_the_papers_and_its_own_files",
         "browser::no_request_leaves_the_page",
@@ -90,7 +93,7 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "kmdr has no fixed folder below": (
         "paths::no_code_is_loaded_from_a_folder_that_others_may_have_filled_and_nothing_is_left",
     ),
-    "The traceback of a crash": ("limits::an_error_log_is_for_its_owner_alone_and_not_written_through_a_link",),
+    "The traceback of a crash": ("process::an_error_log_is_for_its_owner_alone_and_not_written_through_a_link",),
     "`runner=dask` without an address": (
         "dask_security::a_cluster_of_this_machine_admits_nobody_without_its_temporary_certificate",
     ),
@@ -109,6 +112,7 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "set `RAY_AUTH_MODE=token`": ADVICE,
     "In `tables/*.csv`, `figures/*.csv`": ("hostile_results::a_cell_that_a_spreadsheet_would_compute_is_text",),
     "`rows.csv` and `facts/*.csv` are data": ("hostile_results::rows_are_read_as_they_were_written",),
+    "16 MiB": ("folder_memory::a_larger_json_file_is_refused_with_size_and_limit",),
     "64 MiB": (
         "folder_memory::a_table_of_too_many_short_rows_is_refused_with_the_limit",
         "folder_memory::a_larger_table_is_refused_with_size_and_limit",

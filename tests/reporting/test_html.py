@@ -26,7 +26,7 @@ from reports import THINNED, curves, made_figure, make_report, page_and_markdown
 from rows import markdown_of
 
 VOID = {"meta", "link", "img", "br", "input"}
-# What the four papers have, counted in them.
+# The papers that a report shows.
 PAPERS = papers()
 PAPERS_URLS = {paper.url for paper in PAPERS if paper.url}
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
+from contextlib import nullcontext
 from functools import cache
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from commands import START
 from kmdr.base.files import DamagedError
 from kmdr.results.checksums import note_content, with_checksum, without_checksum
+from kmdr.results.json_files import read_json
 from kmdr.results.labels import read_labels
 from kmdr.results.paths import place
 from kmdr.results.reader import MOST_TASK, _text_blocks, read_rows, read_task
@@ -111,6 +113,19 @@ def test_a_larger_table_is_refused_with_size_and_limit(tmp_path, monkeypatch):
         csv_content([dict.fromkeys(COLUMNS, "x")] * 100, path)
 
 
+@pytest.mark.parametrize("name", ["plan.json", "environments/0123456789ab.json"])
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_larger_json_file_is_refused_with_size_and_limit(tmp_path, name, excess):
+    """SECURITY.md states the limit."""
+    most = 16 << 20
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"{}" + b" " * (most + excess - 2))
+    expected = pytest.raises(DamagedError, match=f"{most + 1} bytes, more than the limit of {most}")
+    with expected if excess else nullcontext():
+        assert read_json(tmp_path, name) == {}
+
+
 @pytest.mark.parametrize("spare", [0, -1])
 def test_task_files_may_be_as_large_as_the_table_of_their_rows(tmp_path, monkeypatch, spare):
     rows = read_rows(write_rows(tmp_path, make_rows("s", "d", "m", 10, 50, stand_in="x" * 120)) / "rows.csv")
@@ -181,7 +196,7 @@ def test_rows_of_text_are_what_dictionaries_would_be(rng, tmp_path):
     assert read == rows
     assert dict(read[7]) == rows[7]
     (tmp_path / "rows.csv").write_bytes(content.replace("é".encode(), b"\0"))
-    with pytest.raises(DamagedError, match="the character 0"):
+    with pytest.raises(DamagedError, match="it has a NUL byte"):
         read_rows(tmp_path / "rows.csv")
     assert sys.getsizeof(TextRow([""] * len(COLUMNS))) < 64
 

@@ -156,7 +156,7 @@ class Results:
         return frozenset().union(*self._stand_ins.values())
 
     def replaced(self, rows: pd.DataFrame, studies: Collection[str] | None = None) -> "Results":
-        """Return the same facts with other rows.
+        """Return these facts with other rows.
 
         ``studies`` are the studies whose rows are replaced; by default all.
         """
@@ -170,7 +170,7 @@ class Results:
         return other
 
     def with_facts(self, other: Mapping[str, str]) -> "Results":
-        """Return the same results with some facts replaced by others; one whose replacement is missing is missing."""
+        """Return these results with some facts replaced by others; a fact without a replacement is missing."""
         if not other:
             return self
         kept = {name: table for name, table in self._facts.items() if name not in other}

@@ -134,7 +134,7 @@ def _hall_inverse(transformed: float, skewness: float) -> float:
 
 
 def is_rounding(difference: ArrayLike, scale: float | Floats = 1.0) -> NDArray[np.bool_]:
-    """Return which differences are rounding errors of numbers with magnitudes up to a scale."""
+    """Return a mask of the differences that are rounding errors of numbers with magnitudes up to a scale."""
     return np.asarray(np.abs(np.asarray(difference, dtype=float)) <= ROUNDING * scale)
 
 

@@ -394,7 +394,7 @@ def percent(value: float, *, signed: bool = False) -> str:
 
 
 def validate(known: Evidence, goal: Goal, rules: Mapping[str, Choice], *, with_domain: bool) -> Validation:
-    """Return how good advice is on held-out data, and compare it with simple rules.
+    """Return the quality of advice on held-out data, compared with simple rules.
 
     Parameters
     ----------

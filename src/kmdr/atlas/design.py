@@ -169,7 +169,7 @@ def sizes(k: int, d: int, multiples: Sequence[float]) -> dict[float, int]:
 
 
 def run_key(reducer: str, params: str, engine: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what identifies the method of a run: the reducer and its parameters, as rows have them.
+    """Return the key of the method of a run: the reducer and its parameters, as rows have them.
 
     Another engine of k-means than kmdr's makes another method of a reducer; its arguments count as parameters.
 

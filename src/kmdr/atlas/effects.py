@@ -206,7 +206,7 @@ def _is_kmdr(rows: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _has_every_repetition(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which rows are of a method, data and r of which there are the repetitions from 0 to the last."""
+    """Return a mask of the rows whose method, data and r have all repetitions from 0 to the last."""
     line = ["dataset", "options", "reducer", "params", "engine", "kmeans", "k", "r", "seed"]
     keys = pd.MultiIndex.from_frame(rows[line].astype(str)).factorize()[0]
     repeats = rows["repeat"].astype(float).groupby(keys)
@@ -214,7 +214,7 @@ def _has_every_repetition(rows: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _is_complete(lines: pd.DataFrame, rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which lines pair each repetition with one of k-means on all features, and have each score in all or none.
+    """Return a mask of the lines paired with k-means on all features in each repetition, each score in all or none.
 
     There must be as many repetitions as the atlas starts with.
     """
@@ -235,7 +235,7 @@ def _is_complete(lines: pd.DataFrame, rows: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _is_among(rows: pd.DataFrame, others: pd.DataFrame, columns: list[str]) -> NDArray[np.bool_]:
-    """Return which rows have the same values in some columns as one of the other rows."""
+    """Return a mask of the rows with the same values in some columns as another row."""
     keys, known = (pd.MultiIndex.from_frame(some[columns].astype(str)) for some in (rows, others))
     return np.asarray(keys.isin(known))
 

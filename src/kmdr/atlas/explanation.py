@@ -71,7 +71,7 @@ def family_losses(effects: pd.DataFrame) -> pd.DataFrame:
 
 
 def explain(effects: pd.DataFrame, traits: pd.DataFrame) -> pd.DataFrame:
-    """Return how well traits predict the losses of families on held-out data.
+    """Return the accuracy with which traits predict the losses of families on held-out data.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def sentence_of(explained: pd.DataFrame) -> str:
 
 
 def summary_of(explained: pd.DataFrame) -> pd.DataFrame:
-    """Return what a page shows: for each target all traits together and the best single one, and the choice."""
+    """Return the lines that a page shows: for each target all traits together and the best single one."""
     single = explained[explained["traits"] != ALL_TRAITS].sort_values(["p", "gain"], ascending=[True, False])
     both = pd.concat([explained[explained["traits"] == ALL_TRAITS], single.drop_duplicates("target")])
     order = {target: number for number, target in enumerate(explained["target"].unique())}
@@ -219,6 +219,6 @@ def _share(value: float) -> str:
 
 
 def _gain(line: "pd.Series[Any]") -> str:
-    """Return how much smaller an error is than that of the mean, with its interval."""
+    """Return the share by which an error is smaller than that of the mean, with its interval."""
     gain, low, high = (typeset(format_number(100 * line[name], ".0f")) for name in ("gain", "low", "high"))
     return f"{gain} % [{low}, {high}]"

@@ -82,7 +82,7 @@ def _draw_groups(ax: Axes, groups: Sequence[Sequence[str]], names: Sequence[str]
 
 
 def _sentence(ranking: Ranking) -> str:
-    """Return what the test shows, in words."""
+    """Return the result of the test, in words."""
     N, k = ranking.block.values.shape
     sizes = f"{k} methods on {N} datasets"
     if math.isnan(ranking.p):
@@ -96,7 +96,7 @@ def _sentence(ranking: Ranking) -> str:
 
 
 def _lines(ranking: Ranking) -> str:
-    """Return what the lines of a figure of ranks are; empty if it has none."""
+    """Return the legend of the lines in a figure of ranks; empty if it has none."""
     drawn = ranking.ranks["low"].notna().any()
     return " Lines are 95 % intervals of average ranks over datasets." if drawn else ""
 

@@ -405,7 +405,7 @@ def performance_profiles(effects: pd.DataFrame, condition: Condition, form: str)
 
 
 def is_on_front(time: "pd.Series[float]", loss: "pd.Series[float]") -> "pd.Series[bool]":
-    """Return which points have no other that is at least as good in time and loss, and better in one of these.
+    """Return a mask of the points on the Pareto front: none is at least as good in both and better in one.
 
     Examples
     --------

@@ -49,7 +49,7 @@ class Cell:
 
 
 def cells(plan: Design, available: Sequence[str], *, thin: bool = False) -> list[Cell]:
-    """Return what the atlas runs on some datasets, k-means on all features first; thinned, a part of it."""
+    """Return the runs of the atlas on some datasets, k-means on all features first; thinned, a part of them."""
     chosen_cells = []
     for dataset in available:
         entry = registry.entry(dataset)

@@ -175,7 +175,7 @@ def medians(effects: pd.DataFrame, quantity: str, condition: Condition, form: st
 
 
 def _medians(lines: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """Return the same as `medians` of the lines that a condition chooses."""
+    """Return the medians, as of `medians`, of the lines that a condition chooses."""
     lines = lines[np.isfinite(lines[quantity])]
     by_source = lines.groupby(["method", "source", "dataset"])[quantity].mean().groupby(["method", "source"]).mean()
     table = {str(method): median_interval(values.to_numpy()) for method, values in by_source.groupby("method")}

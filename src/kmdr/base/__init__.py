@@ -1,1 +1,5 @@
-"""Shared by all packages: errors, files, text, paths, threads, seeds, timing, plugins, signals."""
+"""Shared by all packages.
+
+Errors, files, paths, text, seeds, timing, threads, plugins, code identity, provenance, limits of trials, signals and
+exit status.
+"""

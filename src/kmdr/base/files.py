@@ -275,7 +275,7 @@ def _sweep(name: str, folder: int, is_folder: bool) -> None:
 
 
 def _newest(number: int, is_folder: bool) -> float:
-    """Return when an open file, or an open folder or anything below it, was last modified."""
+    """Return the time at which an open file, or an open folder or anything below it, was last modified."""
     times = [os.fstat(number).st_mtime]
     for _, folders, files, inner in os.fwalk(".", dir_fd=number) if is_folder else ():
         times += [os.stat(name, dir_fd=inner, follow_symlinks=False).st_mtime for name in (*folders, *files)]

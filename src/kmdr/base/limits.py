@@ -2,6 +2,12 @@
 
 A process at work announces the beginning of each trial, and the process that waits for it watches the clock and the
 memory, and kills it: compiled code that never returns, or never releases the interpreter, is stopped like any other.
+`kmdr.harness.engines.local` does this for processes of this machine; `kmdr.harness.engines.contract` runs such a
+process within a worker of Dask or Ray.
+
+Other sizes are limited where they arise: matrices before they are allocated by `kmdr.base.errors.check_memory`, data
+files by `kmdr.datasets.formats.common`, and files of a results folder by `kmdr.results.folder` and
+`kmdr.results.table_stream`.
 """
 
 import math

@@ -144,7 +144,7 @@ def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
 
 @cache
 def origin(path: str) -> str:
-    """Return where a class comes from: its distribution and version, and the hash of the code that it reaches.
+    """Return the origin of a class: its distribution and version, and the hash of the code that it reaches.
 
     Empty if its module is not available.
 

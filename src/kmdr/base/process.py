@@ -132,7 +132,7 @@ def _has_number(error: BaseException | None, *numbers: int) -> bool:
 
 
 def _output_error(error: BaseException) -> str:
-    """Return why standard output cannot be written; empty if the error has another cause."""
+    """Return the reason why standard output cannot be written; empty if the error has another cause."""
     if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
         try:  # the error does not say which file it is about
             os.write(sys.stdout.fileno(), b"\n")

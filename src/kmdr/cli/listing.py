@@ -23,8 +23,8 @@ Row = tuple[str, ...]
 _STATES = {"prepared": "available", "cached": "available", "local": "available", "remote": "download"}
 _IN_ATLAS = "*"
 _NOTES = {
-    "datasets": "*: in the collection atlas. Those by hand need a file: 'kmdr data where'. More on one: kmdr "
-    "dataset=NAME --help",
+    "datasets": "*: in the collection atlas. Those marked manual need a file that you download yourself: "
+    "'kmdr data where NAME' states which. More on one: kmdr dataset=NAME --help",
     "reducers": "More on one: kmdr reducer=NAME --help",
     "papers": "Tables, figures and claims of one: kmdr reproduce NAME",
     "engines": "An engine is chosen by kmeans.engine=NAME.",
@@ -160,7 +160,7 @@ def _papers() -> list[Row | UserError]:
 
 
 def _paper_error(paper: PaperFolder) -> UserError:
-    """Return what is wrong with a ``paper.toml``."""
+    """Return the error in a ``paper.toml``, in words."""
     from kmdr.claims import catalogue
 
     try:

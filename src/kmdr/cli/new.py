@@ -18,7 +18,7 @@ from kmdr.base.plugins import paper_folders
 from kmdr.clustering import engines
 
 _SKELETONS = Path(__file__).with_name("skeletons")
-_FOLDER = "guest"
+_FOLDER = "plugin"
 
 
 class _Kind(NamedTuple):

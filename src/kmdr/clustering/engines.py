@@ -92,7 +92,7 @@ def module_of(name: str) -> str:
 
 
 def entry_point(name: str) -> str:
-    """Return where the code of an engine begins, for `kmdr.base.identity.reach`."""
+    """Return the entry point of an engine's code, for `kmdr.base.identity.reach`."""
     known = _registry.known()
     return name_of(_outside if "." in name and name not in known else known[name])
 

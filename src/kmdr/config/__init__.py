@@ -1,1 +1,1 @@
-"""What to run: Hydra composition, studies, protocols and experiments."""
+"""What to run: Hydra composition, studies, protocols, and the task as a value."""

@@ -201,7 +201,7 @@ def composed_studies(out: str, seed: int | None = None) -> dict[str, Config]:
 
 
 def compose_study_configs(out: str, seed: int | None = None) -> dict[str, list[Config]]:
-    """Return what `compose_configs` returns for each study that runs without being named, by its name."""
+    """Return the configurations of each study that runs without being named, by its name."""
     named_only = on_request()
     configs = {}
     for name, config in composed_studies(out, seed).items():

@@ -122,7 +122,7 @@ def studies() -> tuple[Mapping[str, Any], ...]:
 
 
 def read_study(name: str) -> Mapping[str, Any]:
-    """Return what `studies` does of one study."""
+    """Return a study as `studies` does."""
     return _study(config_files("study")[name])
 
 
@@ -139,7 +139,7 @@ def naming_study(name: str) -> Iterator[None]:
 
 
 def readable_studies() -> tuple[list[Mapping[str, Any]], list[UserError]]:
-    """Return what `studies` does of the valid files, and the error of each invalid one."""
+    """Return the studies of the valid files, and the error of each invalid file."""
     valid: list[Mapping[str, Any]] = []
     errors: list[UserError] = []
     for _, path in sorted(config_files("study").items()):
@@ -155,27 +155,27 @@ def on_request() -> frozenset[str]:
     return frozenset(study["name"] for study in studies() if study["on_request"])
 
 
-def _is_text(value: Any) -> bool:
+def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_string, value))
 
 
 def _is_flip(value: Any) -> bool:
     return (
         isinstance(value, Mapping)
-        and _is_text(value.get("entry"))
-        and _are_texts(value.get("base"))
-        and _are_texts(value.get("claims"))
+        and _is_string(value.get("entry"))
+        and _are_strings(value.get("base"))
+        and _are_strings(value.get("claims"))
         and all(isinstance(value.get(group) or {}, Mapping) for group in ("datasets", "reducers"))
     )
 
 
 # What the entries of a study are, and a test of each; its other entries are checked when it is run.
 _ENTRIES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(("title", "note", "paper"), ("text", _is_text)),
+    **dict.fromkeys(("title", "note", "paper"), ("a string", _is_string)),
     **{name: ("true or false", lambda value: isinstance(value, bool)) for name in ("on_request", "beyond_paper")},
     "flip": ("a mapping with entry, base and claims", _is_flip),
 }

@@ -128,7 +128,7 @@ class Task:
         return _configured(*data, self.reducer, self.params, self.k, self.seed, self.protocol, self.matching)
 
     def restricted(self, r_grid: tuple[int, ...]) -> "Task":
-        """Return the same task for some of its r."""
+        """Return this task restricted to some of its r."""
         return replace(self, r_grid=r_grid)
 
 

@@ -54,5 +54,5 @@ def _check_number(file: Path, node: yaml.ScalarNode) -> None:
     if base == 60 or int(digits, 8) != int(digits):
         raise UserError(
             f"{file}, line {node.start_mark.line + 1}: YAML reads {shown(node.value)} as a number to the base of "
-            f"{base}; write it in decimal digits without a leading 0, or as a text in quotes"
+            f"{base}; write it in decimal digits without a leading 0, or as a string in quotes"
         )

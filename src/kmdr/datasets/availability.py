@@ -21,7 +21,7 @@ class Availability:
         As in the registry; the shape in words.
     state : str
         ``"prepared"`` (ready to be mapped), ``"cached"`` (its files are in the cache), ``"local"`` (in a folder of
-        ``KMDR_DATA``), ``"generated"``, ``"remote"`` (to be downloaded), or ``"by hand"`` (the user must supply it).
+        ``KMDR_DATA``), ``"generated"``, ``"remote"`` (to be downloaded), or ``"manual"`` (the user must download it).
     where : str
         The folder, the files, the sources, or the files to supply.
     """
@@ -34,7 +34,7 @@ class Availability:
 
 
 def availability_of(name: str, brief: bool = False) -> Availability:
-    """Return where a dataset, with its default options, would come from; without network access and without writing.
+    """Return the place that a dataset with its default options would come from, without network access or writing.
 
     If `brief`, data that are generated or in the user's files are not looked for among the prepared ones, because their
     fingerprints need loaders, which take a second to import.
@@ -44,7 +44,7 @@ def availability_of(name: str, brief: bool = False) -> Availability:
     missing = missing_files(e, settings)
     if missing or (e.needs_path and not paths_of(settings)):
         where = " and ".join(missing) or "a file named by dataset.path=…"
-        return Availability(name, e.title, e.shape, "by hand", where)
+        return Availability(name, e.title, e.shape, "manual", where)
     if not (brief and (e.needs_path or not e.sources)) and _is_prepared(e, settings):
         state, where = "prepared", str(prepared_folder(e, settings))
     elif e.needs_path:
@@ -57,7 +57,7 @@ def availability_of(name: str, brief: bool = False) -> Availability:
     elif all(any(s.kind != "local" for s in e.sources if s.part == part) for part in e.parts):
         state, where = "remote", "; ".join(str(s) for s in e.sources if s.kind != "local")
     else:
-        state, where = "by hand", " or ".join(file_names(e.sources))
+        state, where = "manual", " or ".join(file_names(e.sources))
     return Availability(name, e.title, e.shape, state, where)
 
 

@@ -73,14 +73,14 @@ def _show_places(names: Sequence[str]) -> int:
         if available.state in _LOCAL:
             continue
         if e.needs_path:
-            print(f"  by hand: {_path_instruction(e)}")
+            print(f"  manual: {_path_instruction(e)}")
         for part in e.parts:
             sources = [source for source in e.sources if source.part == part]
             for source in sources:
                 if source.kind != "local":
                     print(f"  source: {source}")
             files = " or ".join(f"{file} (SHA-256 {digest})" for file, digest in file_names(sources).items())
-            print(f"  by hand: put {files} into {raw_folder(name)} or a folder that KMDR_DATA names")
+            print(f"  manual: put {files} into {raw_folder(name)} or a folder that KMDR_DATA names")
         for error in remembered.get(name, []):
             print(f"  last tried: {error}")
     return 0

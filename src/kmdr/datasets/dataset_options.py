@@ -129,5 +129,5 @@ def file_title(e: Entry, settings: Mapping[str, Any]) -> str:
 
 
 def display_name(e: Entry, settings: Mapping[str, Any]) -> str:
-    """Return how messages call the data: by the names of their files, or of the dataset."""
+    """Return the name of the data in messages: the names of their files, or of the dataset."""
     return ", ".join(Path(path).name for path in paths_of(settings)) or f"dataset {e.name!r}"

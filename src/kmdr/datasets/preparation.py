@@ -215,7 +215,7 @@ def _loader_scales(e: Entry) -> bool:
 def _checked(
     e: Entry, settings: Mapping[str, Any], loaded: Loaded, store: Callable[[Streamed], Any] | None = None
 ) -> formats.Loaded:
-    """Return what a loader returned with the matrix in its kept form; `store` maps a matrix that is read in blocks."""
+    """Return a loader's data with the matrix in its stored form; `store` maps a matrix that is read in blocks."""
     A, labels, *rest = loaded
     features = tuple(map(str, rest[0])) if rest and rest[0] is not None else None
     name = Path(display_name(e, settings))

@@ -63,7 +63,7 @@ def classes_of_labelings(labelings: Sequence[tuple[Any, str]], noise: str) -> ND
 
 
 def is_noise(labels: Any, noise: str) -> NDArray[np.bool_]:
-    """Return which labels mark noise.
+    """Return a mask of the labels that mark noise.
 
     They are equal to the label of noise as numbers, if they are numbers, else as texts. A label of noise by which
     tables mark a missing value, such as ``nan``, is equal to missing labels.

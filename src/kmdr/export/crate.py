@@ -183,7 +183,7 @@ def _data(name: str, data_sha256: str, rows: Sequence[Mapping[str, str]]) -> lis
 
 
 def _times(folder: Path) -> dict[str, tuple[datetime, datetime]]:
-    """Return when the first run of each study began and the last ended, as far as the log says."""
+    """Return the times at which the first run of each study began and the last ended, as far as the log has them."""
     times: dict[str, tuple[datetime, datetime]] = {}
     for line in log_lines(folder):
         entry = json.loads(line)

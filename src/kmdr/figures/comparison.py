@@ -121,7 +121,7 @@ def _differences(frame: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _is_equal(frame: pd.DataFrame, quantity: Quantity) -> "pd.Series[bool]":
-    """Return which rows differ by the same amount in all repetitions."""
+    """Return a mask of the rows that differ by the same amount in all repetitions."""
     low, high = frame[f"low {quantity.change}"], frame[f"high {quantity.change}"]
     return (low == high) & (low != (1.0 if quantity.ratio else 0.0))
 

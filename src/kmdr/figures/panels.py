@@ -378,7 +378,7 @@ def with_serial_times(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _untimed_note(rows: pd.DataFrame) -> str:
-    """Return how to get times, if no trial of some rows was timed serially."""
+    """Return a sentence on how to get times, if no trial was timed serially."""
     if rows.empty or (rows["concurrency"] == 1).any():
         return ""
     return "No trial was timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
@@ -643,7 +643,7 @@ def label_r(ax: Axes, grid: Sequence[int], least: float) -> None:
 
 
 def thinned_labels(grid: Sequence[int], places: Sequence[float], widths: Sequence[float], gap: float) -> list[int]:
-    """Return which values of a grid to label: the last, every so many before it, and the first if there is room.
+    """Return the values of a grid to label: the last, every so many before it, and the first if there is room.
 
     Of the steps that fit, the first is taken, or one that is less than twice as long and 1, 2 or 5 times a power of 10.
 

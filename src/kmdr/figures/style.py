@@ -45,7 +45,7 @@ PRINT: Mapping[str, Any] = {
     "legend.handlelength": 2.0,
     "legend.columnspacing": 1.2,
     "legend.handletextpad": 0.5,
-    "savefig.dpi": 144,  # the text width is 1008 pixels, as wide as a report shows it
+    "savefig.dpi": 144,  # the text width is 1008 dots, which a report shows as 672 pixels
     "pdf.fonttype": 42,  # TrueType: Type 3 fonts are refused by several publishers
     "svg.hashsalt": "kmdr",
     "text.usetex": False,

@@ -32,7 +32,7 @@ def is_compiled() -> bool:
 
 
 def parts(tasks: Sequence[Task]) -> list[Part]:
-    """Return what tasks need: k-means and scores, listed as reducer none, then each reducer; for dense and sparse data.
+    """Return the kernels that tasks need: k-means and scores, as reducer none, then each reducer, for dense and sparse.
 
     Tasks with another k-means engine are skipped: compiling kmdr's own for them would only delay them. Third-party
     reducers are skipped too: they run in trials only, which may have limits.

@@ -84,7 +84,7 @@ def extend(key: Key | None, *more: Any) -> Key | None:
 
 
 def make_and_check(rng: np.random.Generator, make: Callable[[np.random.Generator], Any]) -> tuple[Any, bool]:
-    """Return what is made with a generator, and whether nothing was drawn from it."""
+    """Return the value that a function makes with a generator, and whether it drew nothing."""
     before = _state(rng)
     return make(rng), _state(rng) == before
 

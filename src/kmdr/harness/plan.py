@@ -185,7 +185,7 @@ def expected_seconds(rows: Known, others: Means | None = None) -> Seconds:
 
 
 def wall_seconds(tasks: Iterable[Task], seconds: Seconds, n_jobs: int) -> dict[Task, float]:
-    """Return what each task adds to the time of a run of them.
+    """Return the seconds that each task adds to the time of a run.
 
     A timed task has the machine to itself. Serial trials of a configuration follow one untimed warm-up.
     """

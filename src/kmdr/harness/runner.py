@@ -211,7 +211,7 @@ def run_tasks(
     Parameters
     ----------
     left : sequence of Task
-        At least one, and none that is done (see `kmdr.results.store.missing`); they are run in this order.
+        At least one, and none that is done (see `kmdr.results.outdated.missing`); they are run in this order.
     seconds : mapping
         Expected wall time of each task, for the time left.
     until : float

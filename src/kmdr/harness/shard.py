@@ -67,7 +67,7 @@ def partition(tasks: Sequence[Task], parts: int, seconds: Seconds) -> list[list[
 
 
 def trial_key(task: Task) -> tuple[str, str, int]:
-    """Return what identifies the trials of a task, apart from r."""
+    """Return the key that identifies the trials of a task, apart from r."""
     return task.study, task.config_hash, task.repeat
 
 

@@ -199,7 +199,7 @@ def _trials(
 
 
 def _guarded_trials(task: Task, data: Dataset, shared: Row, **settings: Any) -> list[Row]:
-    """Return what `_trials` does, with failed rows for exceptions such as `SystemExit` and a panic of compiled code.
+    """Return the rows of `_trials`, with failed rows for exceptions such as `SystemExit` and a panic of compiled code.
 
     They end all trials of a task, so each r is then run by itself. An interrupt of the user is raised.
     """
@@ -382,7 +382,7 @@ def _checked(row: Row, task: Task, stamp: Stamp) -> Row:
 def _trials_against(
     references: NDArray[np.int64], task: Task, data: Dataset, shared: Row, **settings: Any
 ) -> list[Row]:
-    """Return what `_guarded_trials` does, scored against several reference labelings or without noise."""
+    """Return the rows of `_guarded_trials`, scored against several reference labelings or without noise."""
     has_noise = bool((references[0] < 0).any())
     known = replace(data, labels=None) if has_noise else data
     rows = _guarded_trials(replace(task, keep_labels=True), known, shared, **settings)

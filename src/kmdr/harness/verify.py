@@ -247,7 +247,7 @@ def _false_sizes(row: Mapping[str, str], data: datasets.Dataset) -> str:
 
 
 def version_note(version: str) -> str:
-    """Return what is remarkable about the code version of a row: uncommitted changes, or a commit that is not here."""
+    """Return the reason why the code version of a row cannot be checked out here; empty if it can."""
     if version.endswith(".dirty"):
         return "made by code with uncommitted changes"
     commit = version.rpartition("+g")[2]

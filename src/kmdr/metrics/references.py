@@ -57,7 +57,7 @@ def lacking(A: Matrix, references: Dense, labels: Dense, scores: dict[str, float
 def score_against(
     A: Matrix, labels: Dense, references: Dense, matching: str = "best", total: float | None = None
 ) -> dict[str, float]:
-    """Return what `score` does, against several reference labelings.
+    """Return the scores of `score` against several reference labelings.
 
     Parameters
     ----------

@@ -64,11 +64,11 @@ def metric(
     Raises
     ------
     UserError
-        If the name is not one of letters, digits, ``-`` and ``_``, the label no text, or the range none.
+        If the name is not one of letters, digits, ``-`` and ``_``, the label not a string, or the range not valid.
     """
     plain_name("the name of a metric", name)
     if not isinstance(label, str):
-        raise UserError(f"metric {name}: the label {shown(label)} is not text; give the name that tables show")
+        raise UserError(f"metric {name}: the label {shown(label)} is not a string; give the name that tables show")
     if not all(isinstance(limit, int | float) for limit in (low, high)) or not low < high:
         raise UserError(f"metric {name}: {shown(low)} to {shown(high)} is not a range; give two numbers, low < high")
     if better not in ("higher", "lower"):

@@ -189,7 +189,7 @@ def objective(A: Matrix, labels: Dense, total: float | None = None, residual: Re
 
 
 def _squares_terms(A: Matrix) -> int:
-    """Return how many additions a term of `squared_frobenius` passes."""
+    """Return the number of additions that a term of `squared_frobenius` passes through."""
     stored, step = int(A.size if isinstance(A, np.ndarray) else A.nnz), squares_at_once(A)
     return min(stored, step) + stored // step
 
@@ -206,7 +206,7 @@ def _numbered(names: Dense) -> tuple[Dense, int]:
 
 
 def _contingency(truth: Dense, labels: Dense) -> Dense:
-    """Return how many points each class (rows) shares with each cluster (columns), without empty ones."""
+    """Return the contingency table of classes (rows) and clusters (columns), without empty ones."""
     truth, labels = np.asarray(truth), np.asarray(labels)
     same = truth.ndim == 1 and truth.shape == labels.shape and truth.size > 0
     if not same or not {truth.dtype.kind, labels.dtype.kind} <= {"i", "u", "b"}:
@@ -278,7 +278,7 @@ def matchings() -> tuple[str, ...]:
         for name in made:
             if not isinstance(name, str) or files.setdefault(name, str(file)) != str(file):
                 raise UserError(
-                    f"{file} has a matching named {shown(name)}, which is not a text or is taken; give another name"
+                    f"{file} has a matching named {shown(name)}, which is not a string or is taken; give another name"
                 )
     return ("best", *numberings())
 

@@ -73,7 +73,7 @@ def module_of(name: str) -> str:
 
 
 def entry_point(name: str) -> str:
-    """Return where the code of a reducer begins, for `kmdr.base.identity.reach`."""
+    """Return the entry point of a reducer's code, for `kmdr.base.identity.reach`."""
     return name_of(Outside if "." in name else _all()[name])
 
 

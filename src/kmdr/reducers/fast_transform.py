@@ -15,7 +15,7 @@ _DELTA = 0.01
 
 
 def successes(trials: int, q: float, rng: np.random.Generator) -> Dense:
-    """Return which of ``trials`` independent trials of success probability q succeed, ascending.
+    """Return the indices, ascending, of the successes among ``trials`` independent trials of success probability q.
 
     The gaps between successes are geometric, so the cost is proportional to the successes, not to the trials.
     """

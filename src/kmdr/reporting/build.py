@@ -44,7 +44,7 @@ _PAGE, _MADE_FROM = Path("report", "index.html"), Path("report", ".made_from")
 def _studies(
     results: Results, configs: Sequence[Mapping[str, Any]], every_setting: bool = False
 ) -> list[Mapping[str, Any]]:
-    """Return what was run of each study; studies on request only if they have rows."""
+    """Return a summary of the run of each study; studies on request only if they have rows."""
     summaries: list[Mapping[str, Any]] = []
     sizes = ["n", "d", "nnz"]
     every = results.columns(["study", "config_hash", "repeat", "status", *SECONDS, *sizes], every=every_setting)

@@ -20,7 +20,7 @@ from kmdr.figures.tables import Table, cells
 from kmdr.reporting.model import Reproduction
 from kmdr.reporting.numbers import number
 
-_DOTS_PER_PIXEL = 1.5  # figures have 200 dots per inch: their smallest type is then 14 pixels high
+_DOTS_PER_PIXEL = 1.5  # of a figure, so that its 144 dots per inch are 96 pixels, which is actual size
 _MOST_LINES = 300
 
 

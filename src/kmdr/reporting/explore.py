@@ -146,7 +146,7 @@ def _is_changed(study: str, known: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _usefulness(experiment: Experiment, known: Mapping[str, Mapping[str, Any]]) -> tuple[bool, int, int]:
-    """Return what makes an experiment the usual one of its dataset: unchanged settings, methods, repetitions."""
+    """Return the rank of an experiment as the usual one of its dataset: unchanged settings, methods, repetitions."""
     unchanged = any(not _is_changed(study, known) for study in experiment.studies)
     repetitions = max(trial.n for by_r in experiment.trials.values() for trial in by_r.values())
     return unchanged, len(experiment.trials), repetitions

@@ -173,7 +173,7 @@ def code_marked(text: str) -> Markup:
 
 
 def left_open(verdict: Verdict) -> str:
-    """Return how many more repetitions would decide an undecided claim, and their computing time."""
+    """Return the number of further repetitions that would decide an undecided claim, and their computing time."""
     component, repetitions = verdict.needed
     if component is None or repetitions is None:
         most = max((statement.n for statement in verdict.central), default=0)

@@ -63,7 +63,7 @@ def _is_incomparable(table: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def sentence(table: pd.DataFrame) -> str:
-    """Return how many verdicts and central statements are the same for both seeds, and which verdicts differ."""
+    """Return the numbers of verdicts and central statements that both seeds share, and the verdicts that differ."""
     judged, rest = table[~_is_incomparable(table)], table.loc[_is_incomparable(table), "claim"].unique()
     claims = judged.drop_duplicates("claim")
     other = claims[claims["verdict"] != claims[_EARLIER]]

@@ -194,7 +194,7 @@ def leading(summaries: Mapping[str, PaperSummary]) -> list[Finding]:
 
 
 def reason(verdict: Verdict) -> str:
-    """Return why a claim is not supported in full; empty text if it is."""
+    """Return the reason why a claim is not supported in full; an empty string if it is."""
     if verdict.outcome in ("not run", "changed"):
         return verdict.sentence
     if verdict.outcome == "mostly supported":

@@ -152,7 +152,7 @@ def missing_of(folder: Path) -> dict[str, str]:
 
 
 def unite_missing(available: Collection[str], reasons: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return why datasets are missing, without those that are available now; of two reasons the first counts."""
+    """Return the reasons why datasets are missing, without the available ones; of two reasons the first counts."""
     return {name: without_folders(why) for name, why in {**others, **reasons}.items() if name not in available}
 
 
@@ -222,7 +222,7 @@ def universes_of(folder: Path) -> dict[str, list[Settled]]:
 
 
 def plan_of(folder: Path) -> dict[str, Any]:
-    """Return what was planned (``plan.json``)."""
+    """Return the plan of a folder (``plan.json``)."""
     return dict(for_display(read_json(folder, PLAN)))
 
 

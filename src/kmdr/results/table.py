@@ -206,7 +206,7 @@ def is_merged(folder: Path) -> bool:
 def trial_of(row: Mapping[str, str]) -> str:
     """Return a text that identifies a trial; it takes a third of the memory of a tuple.
 
-    The texts sort as study, dataset, reducer, configuration, r and repetition: no column has the character 0.
+    The texts sort as study, dataset, reducer, configuration, r and repetition: no column has a NUL character.
     """
     names = (row["study"], row["dataset"], row["reducer"], row["config_hash"])
     return "\0".join((*names, f"{int(row['r']):020d}", f"{int(row['repeat']):020d}"))

@@ -64,9 +64,9 @@ def check_rows(count: int, path: Path) -> None:
 
 
 def refuse_zeros(content: bytes, path: Path) -> None:
-    """Refuse bytes of a table with the character 0, at which its parser would end a field."""
+    """Refuse bytes of a table with a NUL byte, at which its parser would end a field."""
     if b"\0" in content:
-        raise DamagedError(f"{path} is damaged: it has the character 0; {_REMEDY}")
+        raise DamagedError(f"{path} is damaged: it has a NUL byte; {_REMEDY}")
 
 
 class _Bounded(io.RawIOBase):

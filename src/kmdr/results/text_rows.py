@@ -26,7 +26,7 @@ class TextRow(Mapping[str, str]):
     Parameters
     ----------
     values : iterable of str
-        One for each of `COLUMNS`, without the character 0.
+        One for each of `COLUMNS`, without NUL characters.
     """
 
     __slots__ = ("_line",)

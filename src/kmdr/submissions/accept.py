@@ -82,7 +82,7 @@ _SIZES = ("n", "d", "k")
 
 
 def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
-    """Return why the code or the dataset of a row is not available here; empty if it is, and is the same.
+    """Return the reason why the code or the dataset of a row is not available here; empty if both are the same here.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def _labels(folder: Path, name: str, wanted: int) -> NDArray[np.unsignedinteger]
 def check_labels(
     folder: Path, drawn: Sequence[tuple[TextRow, str]], folders: Mapping[str, Path | Lost], given: Limit = UNLIMITED
 ) -> int:
-    """Return how many rows have the scores of their labels; those whose data are not available do not count.
+    """Return the number of rows whose scores agree with their labels, among those with available data.
 
     Raises
     ------

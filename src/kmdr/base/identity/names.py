@@ -98,7 +98,7 @@ def _acts(node: ast.stmt, loaded: frozenset[str]) -> bool:
 
 @cache
 def namespace(module: str) -> Namespace:
-    """Return what a module binds, imports and does."""
+    """Return the bindings, imports and statements of a module."""
     bound: dict[str, list[ast.stmt]] = {}
     imports: dict[str, list[tuple[str, str]]] = {}
     stars: list[str] = []
@@ -126,7 +126,7 @@ def namespace(module: str) -> Namespace:
 
 
 def member(module: str, name: str, seen: frozenset[str] = frozenset()) -> Target:
-    """Return what a name of a module stands for; None where it has no such name that can be read."""
+    """Return the target of a module's name; None if the module has no such name that can be read."""
     space = namespace(module)
     if name in space.imports:
         return imported(*space.imports[name], seen | {module})
@@ -139,7 +139,7 @@ def member(module: str, name: str, seen: frozenset[str] = frozenset()) -> Target
 
 
 def imported(module: str, name: str, seen: frozenset[str] = frozenset()) -> Target:
-    """Return what an import stands for."""
+    """Return the target of an import."""
     if not modules.is_source(module):
         return f"{module}.{name}" if name else module
     if not name:

@@ -82,7 +82,7 @@ def name_of(made: Any) -> str:
 
 @cache
 def third_party_origin(module: str, name: str = "") -> str:
-    """Return where a module comes from that is neither of this package nor of a plugin, and the hash of its code.
+    """Return the origin of a module outside this package and its plugins, and the hash of its code.
 
     Nothing is imported, so that the names in rows from elsewhere can be asked for.
 

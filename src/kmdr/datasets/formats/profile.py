@@ -221,7 +221,7 @@ def _repeated(hashes: NDArray[np.uint64], lines: Any = None) -> list[tuple[int, 
 
 
 def _are_equal(A: Any, B: Any) -> NDArray[np.bool_]:
-    """Return which rows of two matrices are equal as float64, where NaN is equal to NaN."""
+    """Return a mask of the rows of two matrices that are equal as float64, where NaN is equal to NaN."""
     if scipy.sparse.issparse(A):
         return np.asarray(np.diff((A != B).tocsr().indptr) == 0)
     A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)

@@ -125,7 +125,7 @@ class _Lines:
 
 
 def _fault(line: bytes, error: Exception) -> str:
-    """Return what is wrong with a line that scikit-learn refused."""
+    """Return the error in a line that scikit-learn refused, in words."""
     label, *pairs = line.partition(b"#")[0].split()
     if b"," in label:
         return "has several labels; each point must be of one class"

@@ -250,7 +250,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], decimal: str 
 def _is_text_header(
     first: Sequence[str], rest: Sequence[Sequence[str]], texts: Sequence[int], numbers: Sequence[int], decimal: str
 ) -> bool | None:
-    """Return the same for a first line with text."""
+    """Return whether a first line with text is a header; None if that cannot be decided."""
     recurring = sum(any(j < len(row) and row[j] == first[j] for row in rest) for j in texts)
     above_numbers = any(_mostly_numbers(_below(rest, j), decimal) for j in texts)
     if not numbers:
@@ -272,7 +272,7 @@ def _is_text_header(
 def _is_number_header(
     first: Sequence[str], rest: Sequence[Sequence[str]], numbers: Sequence[int], decimal: str
 ) -> bool | None:
-    """Return the same for a first line with numbers only."""
+    """Return whether a first line of numbers is a header; None if that cannot be decided."""
     d = len(numbers)
     values = [float(first[j].replace(decimal, ".")) for j in numbers]
     counted = [first[j] for j in numbers] == [str(i) for i in range(d)]

@@ -450,7 +450,7 @@ def _texts(path: Path, variable: str) -> list[str]:
     cells = np.ravel(_mat(path, variable))
     texts = [cell if isinstance(cell, str) else "".join(map(str, np.ravel(cell))) for cell in cells]
     if cells.dtype.kind not in "OU":
-        raise UnverifiedError(f"{variable} of {path.name} is not a cell array of texts")
+        raise UnverifiedError(f"{variable} of {path.name} is not a cell array of strings")
     return texts
 
 

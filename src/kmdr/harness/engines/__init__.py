@@ -1,1 +1,1 @@
-"""Where tasks run: processes of this machine, Dask, Ray and Slurm."""
+"""Where tasks run: processes of this machine, Dask, batch systems through dask-jobqueue, and Ray."""

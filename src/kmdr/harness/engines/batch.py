@@ -184,7 +184,7 @@ def _options(system: str, threads: int, given: Mapping[str, Any], folder: Path) 
 
 
 def _write_credentials(security: distributed.Security, folder: Path) -> distributed.Security:
-    """Return the same credentials, in files that only the owner of the jobs can read."""
+    """Return these credentials as files that only the owner of the jobs can read."""
     paths = {name: str(folder / f"{name}.pem") for name in ("ca_file", "cert", "key")}
     for name, path in paths.items():
         write_atomically(Path(path), security.get_tls_config_for_role("worker")[name].encode(), private=True)

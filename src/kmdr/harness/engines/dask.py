@@ -52,7 +52,7 @@ _QUEUE_SECONDS = 30.0
 
 
 def _serve(*call: Any) -> tuple[Answer | Lacking | Refused | Late, str, float]:
-    """Return what `serve` does, the address of the worker that did it, and the seconds it took."""
+    """Return the answer of `serve`, the address of this worker, and the seconds that the task took."""
     with Stopwatch() as watch:
         answer = serve(*call)
     return answer, distributed.get_worker().address, watch.seconds

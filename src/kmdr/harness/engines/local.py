@@ -155,7 +155,7 @@ def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
 
 
 def _end_of(process: Any) -> str:
-    """Return how a worker ended whose pipe is closed."""
+    """Return a description of how a worker ended, after its pipe was closed."""
     process.join(_WATCH_SECONDS)
     if process.exitcode is None:  # it still runs, without its pipe
         kill_tree(process.pid)

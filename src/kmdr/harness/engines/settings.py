@@ -82,7 +82,7 @@ class Runner:
         whole_number("runner.threads", threads, 1, most)
         for name, place in places.items():
             if place is not None and not (isinstance(place, str) and place):
-                raise UserError(f"runner.{name} = {shown(place)} is not valid; give a text, or null")
+                raise UserError(f"runner.{name} = {shown(place)} is not valid; give a string, or null")
         if None not in places.values():
             raise UserError("runner.address and runner.scheduler_file both name a scheduler; give one of them")
         if cluster is not None:
