@@ -293,7 +293,7 @@ def test_an_engine_that_writes_into_its_starts_changes_no_row_of_another_r(guest
     [
         ("'<b>', 'label', 0, 1, 'higher'", "the name of a metric = '<b>' is not a name"),
         ("3, 'label', 0, 1, 'higher'", "the name of a metric = 3 is not a name"),
-        ("'guest_m', 4, 0, 1, 'higher'", "metric guest_m: the label 4 is not text"),
+        ("'guest_m', 4, 0, 1, 'higher'", "metric guest_m: the label 4 is not a string"),
         ("'guest_m', 'label', 1, 0, 'higher'", "metric guest_m: 1 to 0 is not a range"),
         ("'guest_m', 'label', '0', 1, 'higher'", "metric guest_m: '0' to 1 is not a range"),
         ("'guest_m', 'label', 0, float('nan'), 'higher'", "metric guest_m: 0 to nan is not a range"),
@@ -438,7 +438,7 @@ def test_the_message_on_a_module_that_raises_has_its_file_and_line(kind, line, h
         ("MATCHING = {}", r"MATCHINGS of .*matchings\.py is None; give functions"),
         ("MATCHINGS = 5", r"MATCHINGS of .*matchings\.py is 5; give functions"),
         ("MATCHINGS = {'own25': 5}", r"MATCHINGS of .*matchings\.py is .*; give functions"),
-        ("MATCHINGS = {5: len}", r"matchings\.py has a matching named 5, which is not a text or is taken"),
+        ("MATCHINGS = {5: len}", r"matchings\.py has a matching named 5, which is not a string or is taken"),
         ("MATCHINGS = {'best': len}", r"matchings\.py has a matching named 'best', .* is taken"),
         ("MATCHINGS = {'lf20_rows': len}", r"matchings\.py has a matching named 'lf20_rows', .* is taken"),
     ],

@@ -408,6 +408,6 @@ def _holds(findings: Findings) -> dict[str, str]:
 
 def _no_power(powers: Sequence[float]) -> str:
     return (
-        f"is not counted over {counted(len(powers), 'universe')}: their runs would show the differences that matter with "
-        f"a probability of at most {100 * max(powers):.0f} %, which is less than {100 * POWER:.0f} %"
+        f"is not counted over {counted(len(powers), 'universe')}: their runs would show the differences that matter "
+        f"with a probability of at most {100 * max(powers):.0f} %, which is less than {100 * POWER:.0f} %"
     )
