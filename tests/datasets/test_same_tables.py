@@ -302,3 +302,56 @@ def test_noise_of_a_file_of_labels_is_read_for_every_container(tmp_path, name, c
     assert (A.tolist(), classes[0].tolist()) == (x[[0, 1, 2, 4]].tolist(), [-1, 0, 1, 1])
     assert check_files([str(tmp_path / name)], [labels, "noise=0", "missing=drop"]) == 0
     assert "y.txt, 1 without a label: 2 classes: 2 2, 1 1, and 1 of noise" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", " "])
+@pytest.mark.parametrize("head", ["", "# made by a test", "sep={}"])
+def test_text_of_any_line_end_is_the_same_table(tmp_path, end, separator, head):
+    rows = [[f"{i / 4:g}", f"{i * i / 8:g}", "ab"[i % 2]] for i in range(1, 9)]
+    lines = [head.format(separator)] * bool(head) + [separator.join(row) for row in [["x", "y", "label"], *rows]]
+    (tmp_path / "a.csv").write_bytes(end.join([*lines, ""]).encode())
+    A, labels, names = readers.read(tmp_path / "a.csv")
+    assert (names, labels.tolist()) == (("x", "y"), [1, 0] * 4)
+    assert A.tolist() == [[float(x), float(y)] for x, y, _ in rows]
+    if separator == " ":
+        (tmp_path / "a.csv").write_bytes(end.join([*lines, "1 2", ""]).encode())
+        with pytest.raises(UserError, match=f"line {len(lines) + 1} of a.csv has 2 cells, but the first has 3"):
+            readers.read(tmp_path / "a.csv")
+
+
+def test_a_line_break_in_a_name_of_a_column_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text('x,"y\n(mm)",label\n1,2,a\n3,5,b\n')
+    with pytest.raises(UserError, match=r"the first line of a\.csv ends within a quoted cell; remove the line breaks"):
+        readers.read(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("cells", "what"),
+    [
+        (['"1"', '"2.5"', '"3"'], r"numbers written as text\); write them as numbers"),
+        (["1", str(2**70), "3"], r"whole numbers of more than 64 bits\); write shorter numbers"),
+        (['"1"', '"2"', '"x"'], r"'x'\); set .*, or empty the cells without a number"),
+    ],
+)
+def test_why_a_column_of_numbers_is_not_numeric_is_named(tmp_path, cells, what):
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"a": {cell}, "b": 1}}\n' for cell in cells))
+    with pytest.raises(UserError, match=f"column 'a' of a.jsonl is not numeric \\({what}"):
+        readers.read(tmp_path / "a.jsonl")
+
+
+def test_a_compressed_file_of_an_unknown_format_is_named(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, 60_000, np.uint8).tobytes()
+    packed = gzip.compress(bytes([0, 0, 8, 1, 0, 0, 234, 96]) + noise)
+    for name, content, reason in (
+        ("a.csv.zip.gz", gzip.compress(b"PK"), "holds an archive, a.csv.zip; unpack it"),
+        ("images-ubyte.gz", packed[:40_000], "is damaged or truncated"),
+        ("a.gz", gzip.compress(b"\1" + noise), "the format of the file in a.gz is not known, and it is not text"),
+        ("a.pkl.gz", b"", r"import numpy, gzip, pickle; .*pickle.load\(gzip.open\(FILE, 'rb'\)\)"),
+        ("a.pkl.xz", b"", r"pickle.load\(lzma.open\(FILE, 'rb'\)\)"),
+        ("a.joblib.gz", b"", r"numpy.save\('data.npy', joblib.load\(FILE\)\)"),
+        ("a.sav.bz2", b"", "convert it, e.g. after unpacking it, by pandas"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match=reason):
+            readers.read(tmp_path / name)

@@ -538,7 +538,7 @@ def tasks(tmp_path, monkeypatch):
 STAMP = Stamp(concurrency=2, threads=1, code_version="v", env_hash="0" * 12)
 
 
-def test_only_the_r_that_is_lost_fails_and_the_other_repetitions_are_divided_from_the_beginning(tasks):
+def test_only_the_r_that_is_lost_fails_and_the_other_repetitions_are_divided_from_the_beginning(tasks, capsys):
     asked = []
 
     def perform(calls):
@@ -548,6 +548,7 @@ def test_only_the_r_that_is_lost_fails_and_the_other_repetitions_are_divided_fro
 
     answers = dict(perform_with_limits(perform)((task, STAMP) for task in tasks))
     assert [call[0] for call in answers] == tasks
+    assert capsys.readouterr().err.count("it died; each r is run by itself") == 1
     assert asked == [(0, (2, 3, 4)), *((repeat, (r,)) for repeat in range(3) for r in (2, 3, 4))]
     for (task, _), answer in answers.items():
         whole = execute(task, STAMP).rows

@@ -17,8 +17,8 @@ CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
 BIB = (FOLDER / "paper.bib").read_text("utf-8")
 ENTRIES = dict(re.findall(r"^@[a-z]+\{(\w+),\n(.*?)^\}", BIB, re.MULTILINE | re.DOTALL))
 SECTIONS = [
-    "Summary", "Statement of need", "State of the field", "Functionality", "Results", "Limitations", "Acknowledgements",
-    "References",
+    "Summary", "Statement of need", "State of the field", "Software design", "Functionality", "Results",
+    "Research impact statement", "Limitations", "AI usage disclosure", "Acknowledgements", "References",
 ]  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from kmdr.config import source
 from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
 from kmdr.config.studies import config_files, load_study, naming_study, on_request
-from kmdr.config.suggestions import unknown_choice
+from kmdr.config.suggestions import unknown_choice, unknown_key
 from kmdr.config.unread_files import tell_unread_files
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
         with _hydra():
             names = list(_keys(hydra.compose("config", overrides=choices)))
         siblings = [name for name in names if name.rpartition(".")[0] == key.rpartition(".")[0]]
-        return unknown("setting", key, siblings or names)
+        return unknown_key(key, overrides, siblings or names)
     text = _first_line(error)
     if missing := re.match(r"Interpolation key '([^']+)' not found", str(error)):
         setting = next((shown(given) for given in overrides if "${" in given and missing[1] in given), "a setting")

@@ -36,6 +36,12 @@ _CLASSES = {
     "kernelpca": "sklearn.decomposition.KernelPCA", "sparsepca": "sklearn.decomposition.SparsePCA",
     "isomap": "sklearn.manifold.Isomap", "umap": "umap.UMAP",
 }  # fmt: skip
+# Engines of k-means that are named for methods, and the settings by which they may be asked for.
+_ENGINES = ("prone", "coreset", "spherical")
+_ENGINE_SETTINGS = {
+    "kmeans.spherical": "kmeans.engine=spherical",
+    **dict.fromkeys(("reducer.rows", "kmeans.rows"), "kmeans.engine=coreset kmeans.args.rows={}"),
+}
 # Options of Hydra and of kmdr that have the name of a setting.
 _OPTIONS = ("--refresh",)
 
@@ -71,6 +77,14 @@ def unknown_setting(text: str, name: str, valid: Collection[str], others: Collec
     return unknown("setting", name, valid)
 
 
+def unknown_key(name: str, overrides: Sequence[str], valid: Collection[str]) -> UserError:
+    """Return the error for an unknown setting of a group, with the setting of an engine that does what it says."""
+    if name in _ENGINE_SETTINGS:
+        value = next((text.partition("=")[2] for text in overrides if text.partition("=")[0] == name), "")
+        return UserError(f"no setting is named {name!r}; write {_ENGINE_SETTINGS[name].format(value or '…')}")
+    return unknown("setting", name, valid)
+
+
 def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True) -> UserError:
     """Return the error for an unknown reducer, with the reducer or class of a usual name.
 
@@ -88,6 +102,9 @@ def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True)
         reducer, *others = _REDUCERS[word].split()
         remedy = " ".join([f"reducer={reducer}", *(f"reducer.{other}" for other in others)])
         return UserError(f"no reducer is named {shown(name)}; use {remedy if settings else repr(reducer)}")
+    if word in _ENGINES:
+        remedy = f"kmeans.engine={word}" if settings else f"engine={word!r}"
+        return UserError(f"no reducer is named {shown(name)}; it is an engine of k-means: {remedy}")
     return unknown("reducer", name, valid)
 
 

@@ -22,6 +22,8 @@ from kmdr.linalg.matrix import column_deviations
 
 _PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_][\w.-]*|\d{1,9}", re.IGNORECASE)
 _SHOWN = 3
+_INTEGER = re.compile(r"[+-]?\d{1,4000}", re.ASCII)
+_LEAST_LONG = 2**63
 
 
 def setting(option: str, values: Sequence[str]) -> str:
@@ -106,6 +108,12 @@ def _text_error(name: str, columns: Sequence[pd.Series], remedy: str) -> str:
     values = list(columns[0].dropna().unique())
     odd = [repr(value) if isinstance(value, str) else str(value) for value in values if not is_number(str(value))]
     one = len(columns) == 1
+    what = first_few(odd or ["dates or objects"])
+    if values and not odd:
+        whole = all(_INTEGER.fullmatch(str(value).strip()) for value in values)
+        long = whole and any(abs(int(value)) >= _LEAST_LONG for value in values)
+        what = "whole numbers of more than 64 bits" if long else "numbers written as text"
+        remedy = remedy or f"write {'shorter numbers' if long else 'them as numbers'}, or set {setting('drop', names)}"
     if not remedy and len(odd) < len(values) / 2:  # a column of numbers with a few words
         remedy = f"set {setting('drop', names)}, or empty the cells without a number and set dataset.missing=mean"
     elif not remedy:
@@ -116,7 +124,7 @@ def _text_error(name: str, columns: Sequence[pd.Series], remedy: str) -> str:
             f"if {'it' if one else 'one'} holds the classes"
         )
     which = f"column {names[0]!r} of {name} is" if one else f"columns {first_few(list(map(repr, names)))} of {name} are"
-    return f"{which} not numeric ({first_few(odd or ['dates or objects'])}); {remedy}"
+    return f"{which} not numeric ({what}); {remedy}"
 
 
 def _encoded(name: str, frame: pd.DataFrame) -> pd.DataFrame:

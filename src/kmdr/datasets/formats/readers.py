@@ -77,6 +77,8 @@ _UNSUPPORTED: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys((".7z", ".rar"), ("an archive", "by unpacking it, and name the file in it")),
 }  # fmt: skip
 _ARCHIVES = (".zip", ".tar", ".tgz")
+# Modules that open compressed files.
+_MODULES = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 # Formats whose readers unpack compressed files.
 _UNPACKING = ("csv", "tsv", "mtx", "svmlight", "idx", "docword")
 # Formats of files with the labels only.
@@ -319,12 +321,20 @@ def _format(path: Path) -> str:
     known_inside = path.suffix.lower() in COMPRESSED and Path(path.stem).suffix.lower() in _EXTENSIONS
     if doubtful and not known_inside and (sniffed := vectors.sniff(path)):
         return sniffed
+    packed = ""
     *rest, last = [suffix.lower() for suffix in path.suffixes] or [""]
     if last in COMPRESSED:
         # LIBSVM's compressed files have no extension of their own: sector.t.bz2, rcv1_train.multiclass.bz2.
         inner = _EXTENSIONS.get(rest[-1] if rest else "", "")
+        if rest and rest[-1] in _ARCHIVES:
+            raise UserError(f"{path.name} holds an archive, {path.stem}; unpack it")
+        if not inner and not {*rest} & {*_UNSUPPORTED} and vectors.is_binary(path):
+            raise UserError(
+                f"the format of the file in {path.name} is not known, and it is not text; add its extension, as in "
+                f"NAME.npy{last}, or set option format to one of {', '.join(FORMATS)}"
+            )
         if rest and not inner and rest[-1] in _UNSUPPORTED:
-            last = rest[-1]
+            last, packed = rest[-1], last
         elif inner or not rest or rest[-1] != ".txt":
             return inner or "svmlight"
         else:
@@ -333,9 +343,20 @@ def _format(path: Path) -> str:
         return "svmlight" if svmlight.is_likely(path) else "csv"
     if last in _UNSUPPORTED:
         name, remedy = _UNSUPPORTED[last]
+        remedy = _unpacking(remedy, packed)
         raise UserError(f"{path.name}: {name} is not supported; convert it, e.g. {remedy}")
     if last not in _EXTENSIONS:
         raise UserError(
             f"the extension of {path.name!r} is not known; set option format to one of {', '.join(FORMATS)}"
         )
     return _EXTENSIONS[last]
+
+
+def _unpacking(remedy: str, packed: str) -> str:
+    """Return how to convert a file of an unsupported format that is compressed, if it is."""
+    if not packed or "joblib" in remedy:  # which unpacks it
+        return remedy
+    if "open(FILE, 'rb')" not in remedy:
+        return f"after unpacking it, {remedy}"
+    module = _MODULES[packed]
+    return remedy.replace("import numpy", f"import numpy, {module}").replace("open(FILE", f"{module}.open(FILE")

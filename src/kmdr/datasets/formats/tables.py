@@ -49,6 +49,8 @@ _NO_VALUE = {"", "na", "n/a", "nan", "null", "none", "?"}
 _NO_LABEL = {"", "?", "#N/A", "N/A", "n/a", "NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "null", "NULL"}
 _WITH_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 _WITH_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+# A first line by which Excel takes the separator of a text.
+_OF_EXCEL = re.compile(rb'"?sep=(.)"?\s*', re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 # A first line 0, 1, 2, … with at least this many columns is a header by pandas, unless another row counts as well.
 _FEWEST_COUNTED = 8
@@ -118,9 +120,9 @@ def csv(path: Path, limit: float, options: FileOptions, usual: str = "comma") ->
 
 def _refuse_short(path: Path, columns: int, comments: int) -> None:
     """Refuse a line with too few cells in a table separated by spaces, where it is unclear which cell is missing."""
-    with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+    with COMPRESSED.get(path.suffix.lower(), open)(path, "rt", encoding="latin-1") as file:
         for number, line in enumerate(file, 1):
-            if number > comments and b'"' not in line and 0 < len(line.split()) < columns:
+            if number > comments and '"' not in line and 0 < len(line.split()) < columns:
                 raise UserError(
                     f"line {number} of {path.name} has {len(line.split())} cells, but the first has {columns}; write "
                     "nan for a missing value"
@@ -136,16 +138,24 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
     compressed = COMPRESSED.get(path.suffix.lower())
     with compressed(path, "rb") if compressed else path.open("rb") as file:
         lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
-        while len(lines) < _SAMPLE_LINES and sum(map(len, lines)) < _SAMPLE_BYTES and lines[-1]:
-            lines.append(file.readline(_SAMPLE_BYTES))
-        head = b"".join(lines)
+        if b"\r" in lines[0] and not lines[0].endswith(b"\n"):  # CR ends the lines
+            head = b"".join(lines)
+            lines = [line + b"\r" for line in head.split(b"\r", _SAMPLE_LINES)[:_SAMPLE_LINES]]
+        else:
+            while len(lines) < _SAMPLE_LINES and sum(map(len, lines)) < _SAMPLE_BYTES and lines[-1]:
+                lines.append(file.readline(_SAMPLE_BYTES))
+            head = b"".join(lines)
         lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
-        comments = next((i for i, line in enumerate(lines) if not line.startswith(b"#")), 0)
+        of_excel = _OF_EXCEL.fullmatch(lines[0])
+        signs = {sign: name for name, sign in SEPARATORS.items()}
+        if of_excel and separator == AUTO:
+            separator = signs.get(of_excel[1].decode("latin-1"), AUTO)
+        comments = next((i for i, line in enumerate(lines) if not (line.startswith(b"#") or (of_excel and not i))), 0)
         if not any(lines[comments:]):
             comments = 0
         if separator == AUTO:
             separator = _separator([line.decode("latin-1") for line in lines[comments:]], usual)  # separators are ASCII
-        columns = len(_cells(lines[0].decode("latin-1"), separator))
+        columns = len(_cells(lines[comments if of_excel else 0].decode("latin-1"), separator))
         if len(lines[0]) > _HEAD_BYTES or columns > _MAX_COLUMNS:
             raise UserError(
                 f"{path.name} has a first line of {len(lines[0])} bytes or more and {columns} columns or more, but "
@@ -156,7 +166,7 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
             count, block = 0, head
             while block:
                 yield block
-                count += block.count(b"\n")
+                count += max(block.count(b"\n"), block.count(b"\r"))
                 afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
                 block = file.read(READ_BYTES)
 
@@ -164,7 +174,12 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
     # The last line of the sample may be incomplete.
     texts = [line.decode(encoding, "replace") for line in lines[: max(comments + 1, len(lines) - 1)]]
     rows = [_cells(text, separator) for text in texts[comments:] if text.strip()]
-    names = _cells(texts[comments - 1].lstrip("# "), separator) if comments else []
+    if rows and separator != "space" and rows[0][-1:] and rows[0][-1].endswith(("\n", "\r")):
+        raise UserError(
+            f"the first line of {path.name} ends within a quoted cell; remove the line breaks from its names, or the "
+            "quotation mark"
+        )
+    names = _cells(texts[comments - 1].lstrip("# "), separator) if comments > bool(of_excel) else []
     if not rows or len(names) != len(rows[0]) or all(map(is_number, names)):
         names = []
     quotes = [text.count('"') >= 2 * columns for text in texts[comments:] if text.strip()]

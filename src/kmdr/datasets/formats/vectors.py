@@ -26,19 +26,34 @@ _VECTORS = {".fvecs": "<f4", ".bvecs": "<u1", ".ivecs": "<i4"}
 _BLOCKS = {".fbin": "<f4", ".u8bin": "<u1", ".i8bin": "<i1", ".ibin": "<i4"}
 SUFFIXES = (*_VECTORS, *_BLOCKS)
 _HEAD_BYTES = 4096
+# So many bytes of a truncated compressed file can usually be unpacked.
+_FEWEST_BYTES = 4
 _DOCWORD = re.compile(rb"\s*\d+[ \t]*\r?\n\s*\d+[ \t]*\r?\n\s*\d+[ \t]*\r?\n\s*\d+[ \t]+\d+[ \t]+\d+[ \t]*(\r?\n|$)")
 
 
 def sniff(path: Path) -> str:
     """Return ``"idx"`` or ``"docword"`` if a file, which may be compressed, begins like one; else an empty text."""
-    try:
-        with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except (OSError, ValueError, *DAMAGED):
-        return ""
+    head = _head(path)
     if _is_idx(head):
         return "idx"
     return "docword" if _DOCWORD.match(head) or path.name.lower().startswith("docword.") else ""
+
+
+def is_binary(path: Path) -> bool:
+    """Return whether a file, which may be compressed, begins with bytes that no text has."""
+    return b"\0" in _head(path)
+
+
+def _head(path: Path) -> bytes:
+    """Return the first bytes of a file, which may be compressed; fewer of a truncated file, none of a damaged one."""
+    for size in (_HEAD_BYTES, _FEWEST_BYTES):
+        try:
+            with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+                head: bytes = file.read(size)
+                return head
+        except (OSError, ValueError, *DAMAGED):
+            continue
+    return b""
 
 
 def _is_idx(head: bytes) -> bool:
