@@ -12,7 +12,7 @@ import pytest
 from commands import Command
 from kmdr.config.task import code_of
 from kmdr.results.manifests import log_lines
-from kmdr.results.outdated import missing, outdated_code
+from kmdr.results.outdated import outdated_code, unfinished_tasks
 from kmdr.results.reader import read_rows
 from kmdr.results.table import rows_file
 
@@ -56,7 +56,7 @@ def test_rows_that_give_the_same_numbers_are_restamped_and_those_that_do_not_are
     packed = (older / "rows.csv.xz").read_bytes()
     smallest = lzma.compress(lzma.decompress(packed), check=lzma.CHECK_SHA256, preset=9 | lzma.PRESET_EXTREME)
     assert packed == smallest
-    assert missing([], after, refresh=True) == []
+    assert unfinished_tasks([], after, refresh=True) == []
     (line,) = log_lines(older)
     assert json.loads(line)["rows_updated"] == len(before) == 9
     assert restamp.restamp(older, 4, 0) == 0

@@ -15,7 +15,7 @@ from kmdr.harness import plan as run_plan
 from kmdr.harness.jobs import compose
 from kmdr.multiverse import choices
 from kmdr.reporting import build, reproduce
-from kmdr.results.outdated import missing
+from kmdr.results.outdated import unfinished_tasks
 from kmdr.results.reader import read_rows
 from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.store import Store
@@ -219,4 +219,4 @@ def test_no_task_begins_when_the_time_is_over(whole, tmp_path, monkeypatch):
     assert run_tasks(tasks, runner, store, seconds, Progress(3, 3.0), until=time.time() - 1) == ([], 3)
     rows, late = run_tasks(tasks, runner, store, seconds, Progress(3, 3.0), until=time.time() + 300)
     assert (len(rows), late) == (3, 0)
-    assert missing(tasks, rows) == []
+    assert unfinished_tasks(tasks, rows) == []

@@ -29,7 +29,7 @@ from kmdr.results.check import faults, repair, run
 from kmdr.results.checksums import note_content, write_checked
 from kmdr.results.json_files import read_json
 from kmdr.results.manifests import described
-from kmdr.results.outdated import missing
+from kmdr.results.outdated import unfinished_tasks
 from kmdr.results.reader import fact_of, read_rows, read_task
 from kmdr.results.store import Store
 from kmdr.results.table import compress, rows_of
@@ -95,7 +95,7 @@ def test_single_bits_that_flip_are_found_and_never_give_another_number(whole, tm
         repair(copy, wrong)
         read = numbers(Store(copy).merge())
         assert all(row == good[key] for key, row in read.items()), where
-        left = missing(TASKS, read.values())
+        left = unfinished_tasks(TASKS, read.values())
         assert sum(len(task.r_grid) for task in left) == len(good) - len(read)
         assert len(left) <= 1, "no more than the rows of one file are lost"
 
@@ -139,7 +139,9 @@ def test_a_damaged_task_file_is_named_left_out_and_done_again(folder, tmp_path, 
     rows = store.merge()
     assert len(rows) == 6
     assert str(path) in capsys.readouterr().err
-    assert [(task.reducer, task.repeat, task.r_grid) for task in missing(TASKS, rows)] == [("random_sign", 0, (2, 5))]
+    assert [(task.reducer, task.repeat, task.r_grid) for task in unfinished_tasks(TASKS, rows)] == [
+        ("random_sign", 0, (2, 5))
+    ]
     assert run(folder, repairs=True) == 1
     assert not path.exists()
     assert faults(folder) == []
@@ -164,7 +166,7 @@ def test_a_task_file_that_is_cut_anywhere_is_left_out_and_done_again(folder, cap
         assert not store.finished(TASKS[0])
         assert [(fault.path, fault.is_removable) for fault in faults(folder)] == [(path, True)]
         rows = store.merge()  # as a run begins and ends
-        assert [(task.reducer, task.repeat) for task in missing(TASKS, rows)] == [("random_sign", 0)]
+        assert [(task.reducer, task.repeat) for task in unfinished_tasks(TASKS, rows)] == [("random_sign", 0)]
         assert run(folder) == 1
         assert run(folder, repairs=True) == 1
         assert not path.exists()

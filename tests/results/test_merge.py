@@ -20,7 +20,7 @@ from kmdr.results.check import faults
 from kmdr.results.checksums import write_checked, write_table
 from kmdr.results.json_files import read_json
 from kmdr.results.merge import merge
-from kmdr.results.outdated import missing
+from kmdr.results.outdated import unfinished_tasks
 from kmdr.results.paths import task_files
 from kmdr.results.store import Store
 from kmdr.results.table import all_rows, compress, trial_of
@@ -85,7 +85,7 @@ def test_a_merge_has_the_rows_of_both(tmp_path, first, second, capsys):
     assert trials(c) == trials(whole)
     table, expected = (pd.read_csv(folder / "rows.csv") for folder in (c, whole))
     pd.testing.assert_frame_equal(table.drop(columns="env_hash"), expected.drop(columns="env_hash"))
-    assert missing(tasks(range(5)), all_rows(c)) == []
+    assert unfinished_tasks(tasks(range(5)), all_rows(c)) == []
     if first == second == "tasks":
         assert faults(c) == []
         assert len(list((c / "environments").iterdir())) == 2

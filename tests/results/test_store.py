@@ -24,7 +24,7 @@ from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
 from kmdr.results import checksums, table_stream
 from kmdr.results.json_files import read_json
-from kmdr.results.outdated import missing, mixed_code
+from kmdr.results.outdated import mixed_code, unfinished_tasks
 from kmdr.results.reader import read_rows
 from kmdr.results.schema import COLUMNS
 from kmdr.results.store import Store
@@ -51,7 +51,7 @@ def written(path):
 
 def left(store, of):
     """Return what is left of one task: None, or the task for the r that are left."""
-    return next(iter(missing([of], store.merge())), None)
+    return next(iter(unfinished_tasks([of], store.merge())), None)
 
 
 def test_missing_shrinks_to_what_has_no_finished_row(tmp_path):
@@ -423,14 +423,14 @@ def test_rows_of_other_code_are_kept_until_they_are_to_be_made_again(tmp_path):
     old = {"code_hash": "0" * 12}
     store.add(task(), [row(task(), 2) | old, row(task(), 5, concurrency=1) | old])
     rows = store.merge()
-    assert missing([task()], rows) == []
-    assert missing([task()], rows, refresh=True) == [task()]
+    assert unfinished_tasks([task()], rows) == []
+    assert unfinished_tasks([task()], rows, refresh=True) == [task()]
     assert not store.finished(task())
     assert mixed_code(rows) == []
     store.add(task(r_grid=(5,)), [row(task(), 5, 0.25)])
     rows = store.merge()
     assert [r["objective"] for r in rows] == ["0.5", "0.25"], "today's code comes first, though the other ran alone"
-    assert missing([task()], rows, refresh=True) == [task(r_grid=(2,))]
+    assert unfinished_tasks([task()], rows, refresh=True) == [task(r_grid=(2,))]
     (sentence,) = mixed_code(rows)
     assert sentence.startswith("s: the rows of random_sign were made by 2 versions of the code")
 

@@ -37,7 +37,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Limit:
-    """The time and the memory that a trial may take; by default as much as it needs. It is true if it limits anything.
+    """The time and the memory that a trial may take; by default as much as it needs.
 
     Attributes
     ----------
@@ -57,7 +57,9 @@ class Limit:
     until: float = math.inf
     names: tuple[str, str] = ("runner.limit.seconds", "runner.limit.memory")
 
-    def __bool__(self) -> bool:
+    @property
+    def is_limited(self) -> bool:
+        """Return whether it limits anything: a trial, or the run."""
         return self.limits_trials or self.until != math.inf
 
     @property

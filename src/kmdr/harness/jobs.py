@@ -39,8 +39,7 @@ from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
 from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
-from kmdr.results.outdated import missing as unfinished
-from kmdr.results.outdated import mixed_code, outdated_code
+from kmdr.results.outdated import mixed_code, outdated_code, unfinished_tasks
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
 from kmdr.results.shards import with_parts
 from kmdr.results.store import Store
@@ -356,7 +355,7 @@ def _plan(request: _Request, start: float, *, whole: bool) -> _Planned:
     store, tasks, bounds = request.store, request.tasks, request.bounds
     known = store.merge()
     keep = any(task.keep_labels for task in tasks)
-    left = unfinished(tasks, store.labelled(known) if keep else known, request.refresh)
+    left = unfinished_tasks(tasks, store.labelled(known) if keep else known, request.refresh)
     many = request.names or sum(len(task.r_grid) for task in left) >= _MANY_TRIALS
     seconds = request.seconds or expected_seconds(known, reference_means() if left and many else None)
     workers = request.runner.size if left else 1  # a finished run needs no cluster
@@ -379,7 +378,7 @@ def _complete(request: _Request, known: Sequence[TextRow]) -> frozenset[str]:
     have = {row["study"] for row in known}
     jobs = [job for job in request.jobs if job.study and job.study["name"] in have]
     tasks, _, _ = _tasks(jobs, Limits())
-    return frozenset({task.study for task in tasks} - {task.study for task in unfinished(tasks, known)})
+    return frozenset({task.study for task in tasks} - {task.study for task in unfinished_tasks(tasks, known)})
 
 
 def _run(
@@ -395,7 +394,7 @@ def _run(
             seconds = planned.plan.seconds
             rows, late = run_tasks(tasks, request.runner, store, seconds, progress, until, len(request.cut))
         if limits and whole and late:
-            behind = Counter(task.study for task in unfinished(tasks, _as_done(rows), request.refresh))
+            behind = Counter(task.study for task in unfinished_tasks(tasks, _as_done(rows), request.refresh))
             store.change(
                 PLAN, lambda known: _plan_file(known, planned.plan, request.jobs, bounds, behind, planned.complete)
             )
@@ -427,7 +426,7 @@ def _report(
     _tell_all([*mixed_code(finished_rows), *outdated_code(finished_rows)])
     # Planned tasks whose rows are not in the table.
     left_out = {*map(trial_key, planned.left)} - {*map(trial_key, planned.plan.tasks)}
-    missing = unfinished(request.tasks, _as_done(rows), request.refresh)
+    missing = unfinished_tasks(request.tasks, _as_done(rows), request.refresh)
     lost = sum(trial_key(task) not in left_out for task in missing) - late
     if lost > 0:
         tell(

@@ -66,7 +66,7 @@ def _exits_raised() -> Iterator[None]:
 
 @contextmanager
 def _engine(runner: Runner, workers: Workers, progress: Progress, limit: Limit) -> Iterator[Perform]:
-    if runner.backend == "sequential" and not limit:
+    if runner.backend == "sequential" and not limit.is_limited:
         with pinned(runner.threads), _exits_raised():
             yield lambda calls: ((call, execute(*call)) for call in calls)
     elif runner.backend in ("loky", "sequential"):
@@ -97,14 +97,14 @@ class _Stage:
     late: int = 0
 
 
-class _Claims:
+class _TaskLocks:
     """The tasks in progress. Each is held against other runs on the folder until its rows are stored."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._held: dict[Path, ExitStack] = {}
 
-    def __enter__(self) -> "_Claims":
+    def __enter__(self) -> "_TaskLocks":
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -141,13 +141,13 @@ def _run_stage(
     def free(tasks: Sequence[Task], taken: list[Task]) -> Iterator[Call]:
         """Claim and yield tasks one by one; append to ``taken`` those for which this would have to wait."""
         for task in tasks:
-            if (not serial and store.is_awaited()) or not claims.take(task):
+            if (not serial and store.is_awaited()) or not locks.take(task):
                 taken.append(task)
             elif store.finished(task):
-                claims.release(task)
+                locks.release(task)
                 done(task, [])
             elif time.time() > until:
-                claims.release(task)
+                locks.release(task)
                 stage.late += 1
                 done(task, [])
             else:
@@ -163,13 +163,13 @@ def _run_stage(
         """Wait until at most so many tasks are being written."""
         while len(writing) > most:
             task, rows = writing.popleft().result()
-            claims.release(task)
+            locks.release(task)
             stage.tasks += 1
             stage.inside += seconds_inside(rows)
             done(task, rows)
 
     writes = 0 if stamp.concurrency == 1 else _WRITERS  # nothing is written while a task is timed
-    with Stopwatch() as watch, _Claims(store) as claims, ThreadPoolExecutor(_WRITERS) as writers:
+    with Stopwatch() as watch, _TaskLocks(store) as locks, ThreadPoolExecutor(_WRITERS) as writers:
         while tasks:
             taken: list[Task] = []
             with store.clock(serial):
@@ -177,7 +177,7 @@ def _run_stage(
                 asked = time.monotonic()
                 for (task, _), answer in perform(free(tasks, taken)):
                     if isinstance(answer, Late):
-                        claims.release(task)
+                        locks.release(task)
                         stage.late += 1
                         done(task, [])
                         continue
@@ -211,7 +211,7 @@ def run_tasks(
     Parameters
     ----------
     left : sequence of Task
-        At least one, and none that is done (see `kmdr.results.outdated.missing`); they are run in this order.
+        At least one, and none that is done (see `kmdr.results.outdated.unfinished_tasks`); they are run in this order.
     seconds : mapping
         Expected wall time of each task, for the time left.
     until : float

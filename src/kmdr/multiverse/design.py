@@ -21,7 +21,7 @@ from kmdr.harness.plan import (
     wall_seconds,
 )
 from kmdr.multiverse.choices import STUDY, Multiverse, name_and_settings, settings_on_dataset, settled
-from kmdr.results.outdated import missing
+from kmdr.results.outdated import unfinished_tasks
 from kmdr.results.paths import UNIVERSES
 from kmdr.results.store import Store
 
@@ -118,7 +118,7 @@ def run_multiverses(
     designs = [_Design(spec, studies, out, prepared) for spec in specs]
 
     def cost(tasks: Sequence[Task]) -> float:
-        return sum(wall_seconds(missing(tasks, rows), seconds, workers).values())
+        return sum(wall_seconds(unfinished_tasks(tasks, rows), seconds, workers).values())
 
     first = [(design, design.grow(min(design.spec.block, design.spec.all))) for design in designs]
     jobs = [job for design in designs for job in design.jobs()]

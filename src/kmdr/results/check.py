@@ -38,7 +38,7 @@ from kmdr.results.table_stream import open_table
 from kmdr.results.text_rows import add_ratios
 
 
-class Fault(NamedTuple):
+class FileFault(NamedTuple):
     """A fault of a file, and whether ``--repair`` removes the file because a run or merge writes it again."""
 
     path: Path
@@ -46,22 +46,22 @@ class Fault(NamedTuple):
     is_removable: bool
 
 
-def _fault(path: Path, read: Callable[[], object], is_removable: bool = True) -> Iterator[Fault]:
+def _fault(path: Path, read: Callable[[], object], is_removable: bool = True) -> Iterator[FileFault]:
     """Yield the error that reading a file raises, if any, as a fault."""
     try:
         read()
     except UserError as error:
-        yield Fault(path, str(error), is_removable and isinstance(error, DamagedError))
+        yield FileFault(path, str(error), is_removable and isinstance(error, DamagedError))
 
 
-def _link_faults(folder: Path) -> Iterator[Fault]:
+def _link_faults(folder: Path) -> Iterator[FileFault]:
     for path in list_files(folder):
         if is_link(folder, path):
             sentence = f"{path} is a link, which kmdr does not follow; put the file or folder itself there"
-            yield Fault(path, sentence, bool(path.suffix))  # a link to a folder may be the user's other disk
+            yield FileFault(path, sentence, bool(path.suffix))  # a link to a folder may be the user's other disk
 
 
-def label_faults(folder: Path) -> Iterator[Fault]:
+def label_faults(folder: Path) -> Iterator[FileFault]:
     """Yield the faults of label files."""
 
     def read(path: Path) -> None:
@@ -75,37 +75,37 @@ def label_faults(folder: Path) -> Iterator[Fault]:
         yield from _fault(path, partial(read, path))
 
 
-def _table_faults(folder: Path) -> Iterator[Fault]:
+def _table_faults(folder: Path) -> Iterator[FileFault]:
     plain = folder / TABLE
     files = list(task_files(folder))
     if files and not is_merged(folder):
-        yield Fault(plain, f"{plain} is not the table of the task files; a run or --repair makes it again", True)
+        yield FileFault(plain, f"{plain} is not the table of the task files; a run or --repair makes it again", True)
     for table in (plain, folder / COMPRESSED_TABLE):
         if has_file(folder, table) and not (files and table == plain):
             yield from _row_faults(folder, table)
 
 
-def _row_faults(folder: Path, table: Path) -> Iterator[Fault]:
+def _row_faults(folder: Path, table: Path) -> Iterator[FileFault]:
     check = RowCheck(folder)
     try:
         rows = read_rows(table, check)
     except UserError as error:
-        yield Fault(table, str(error), False)
+        yield FileFault(table, str(error), False)
         return
     for sentence in check.sentences(table):
-        yield Fault(table, sentence, False)
+        yield FileFault(table, sentence, False)
     if not check.refused and (changed := add_ratios(rows)):
-        yield Fault(
+        yield FileFault(
             table, f"{table} has {counted(changed, 'row')} whose objective_ratio is not F over the least F", False
         )
 
 
-def _manifest_faults(folder: Path) -> Iterator[Fault]:
+def _manifest_faults(folder: Path) -> Iterator[FileFault]:
     """Yield the faults of configurations and environments."""
     rows = rows_in(folder)
     configs, damaged = read_configs(folder)
     for path, sentence in damaged.items():
-        yield Fault(path, sentence, True)
+        yield FileFault(path, sentence, True)
     for key in sorted({row["config_hash"] for row in rows} - configs.keys()):
         if not damaged:  # else it may be in the damaged file
             yield from _fault(folder / CONFIGS, partial(described, folder, "configs", key), True)
@@ -116,14 +116,14 @@ def _manifest_faults(folder: Path) -> Iterator[Fault]:
         yield from _fault(path, partial(described, folder, "environments", key), key == this_machine)
 
 
-def _json_faults(folder: Path) -> Iterator[Fault]:
+def _json_faults(folder: Path) -> Iterator[FileFault]:
     for name in SCHEMAS:
         if name != LOCAL:
             yield from _fault(folder / name, partial(read_json, folder, name))
     yield from _fault(folder / LOG, partial(log_lines, folder), is_removable=False)
 
 
-def fact_faults(folder: Path) -> Iterator[Fault]:
+def fact_faults(folder: Path) -> Iterator[FileFault]:
     """Yield the faults of facts."""
 
     def read(path: Path) -> None:
@@ -134,7 +134,7 @@ def fact_faults(folder: Path) -> Iterator[Fault]:
         yield from _fault(path, partial(read, path))
 
 
-def faults(folder: Path) -> list[Fault]:
+def faults(folder: Path) -> list[FileFault]:
     """Return the faults of a results folder; nothing is written.
 
     Raises
@@ -145,7 +145,7 @@ def faults(folder: Path) -> list[Fault]:
     require_results(folder)
     return list(_link_faults(folder)) or [
         *(
-            Fault(path, f"{path} is not read, because {path.stem} is there; --repair removes it", True)
+            FileFault(path, f"{path} is not read, because {path.stem} is there; --repair removes it", True)
             for path in unread_files(folder)
         ),
         *(fault for path in task_files(folder) for fault in _fault(path, partial(read_task, folder, path))),
@@ -157,7 +157,7 @@ def faults(folder: Path) -> list[Fault]:
     ]
 
 
-def repair(folder: Path, damaged: Sequence[Fault]) -> None:
+def repair(folder: Path, damaged: Sequence[FileFault]) -> None:
     """Remove the files of faults that a run writes again, and write again what needs no run."""
     for fault in damaged:
         if fault.is_removable and (fault.path.name != CONFIGS or not content_or_nothing(folder, fault.path)):

@@ -21,7 +21,7 @@ def is_stale(row: Mapping[str, str], current: Callable[[str, str, str, str], str
     return _row_code(row) != current(row["reducer"], row["engine"], row["dataset"], row["options"])
 
 
-def missing(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]], refresh: bool = False) -> list[Task]:
+def unfinished_tasks(tasks: Iterable[Task], rows: Iterable[Mapping[str, str]], refresh: bool = False) -> list[Task]:
     """Return the tasks that have values of r without a finished row, restricted to these r.
 
     A failed row is not finished, so the same command tries it again. For tasks with serial timing, only rows with

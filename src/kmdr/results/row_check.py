@@ -72,7 +72,7 @@ def _has_shape(column: str, text: str) -> bool:
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 
-class Fault(NamedTuple):
+class ValueFault(NamedTuple):
     """The reason why a row is refused: the value of a column, and what was expected."""
 
     column: str
@@ -85,18 +85,18 @@ class Fault(NamedTuple):
         return single_line(f"{self.column} = {value!r}, expected {self.expected[:300]}")
 
 
-def value_fault(column: str, text: str) -> Fault | None:
+def value_fault(column: str, text: str) -> ValueFault | None:
     """Return the fault of a text that is not a value of its column."""
     values = VALUES[column]
     if not values.pattern.fullmatch(text):
-        return Fault(column, text, values.words)
+        return ValueFault(column, text, values.words)
     if column in NUMBERS:
         fits = not text or values.low <= float(text) <= min(values.high, _MOST_NUMBER)
-        return None if fits else Fault(column, text, values.words)
+        return None if fits else ValueFault(column, text, values.words)
     if len(text.encode()) > (_MOST_NAME if column in _NAMES else _MOST_TEXT):
-        return Fault(column, text, f"at most {_MOST_NAME if column in _NAMES else _MOST_TEXT} bytes")
+        return ValueFault(column, text, f"at most {_MOST_NAME if column in _NAMES else _MOST_TEXT} bytes")
     fits = column not in JSON_COLUMNS or _has_shape(column, text)
-    return None if fits else Fault(column, text, SHAPES[column][0])
+    return None if fits else ValueFault(column, text, SHAPES[column][0])
 
 
 def _to_floats(texts: Sequence[str]) -> NDArray[np.float64]:
@@ -146,10 +146,12 @@ class RowCheck:
         self._folder = folder
         self._sizes: dict[str, list[str]] = {}
         self._rows = 0
-        self._first: dict[str, Fault] = {}
+        self._first: dict[str, ValueFault] = {}
         self._refused: Counter[str] = Counter()
 
-    def faults(self, columns: Mapping[str, Sequence[str]]) -> tuple[dict[int, Fault], dict[str, NDArray[np.float64]]]:
+    def faults(
+        self, columns: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[int, ValueFault], dict[str, NDArray[np.float64]]]:
         """Return the faults of refused rows by row number, and the columns of floats as numbers.
 
         Parameters
@@ -157,9 +159,9 @@ class RowCheck:
         columns : mapping of str to sequence of str
             All of `COLUMNS`, as text.
         """
-        faults: dict[int, Fault] = {}
+        faults: dict[int, ValueFault] = {}
 
-        def refuse(keys: Sequence[Any], why: Callable[[Any], Fault | None]) -> None:
+        def refuse(keys: Sequence[Any], why: Callable[[Any], ValueFault | None]) -> None:
             """Refuse rows by a function of their keys, unless they have a fault already."""
             sound = keys if not faults else [key for row, key in enumerate(keys) if row not in faults]
             wrong = {key: fault for key in set(sound) if (fault := why(key))}
@@ -168,7 +170,7 @@ class RowCheck:
 
         def refuse_rows(wrong: NDArray[np.bool_], column: str, expected: str) -> None:
             for row in np.flatnonzero(wrong).tolist():
-                faults.setdefault(row, Fault(column, columns[column][row], expected))
+                faults.setdefault(row, ValueFault(column, columns[column][row], expected))
 
         numbers = {name: _to_floats(columns[name]) for name in _FLOATS}
         for name in COLUMNS:
@@ -206,19 +208,19 @@ class RowCheck:
         """Return the columns of settings for a row with this ``config_hash`` that was written before there were any."""
         return {} if engine else settings_in(self._configs.get(key))
 
-    def _false_size(self, values: tuple[str, ...]) -> Fault | None:
+    def _false_size(self, values: tuple[str, ...]) -> ValueFault | None:
         data, *sizes, k, status = values
         n, d, nnz = map(int, sizes)
         if nnz > n * d:
-            return Fault("nnz", sizes[2], "at most n × d")
+            return ValueFault("nnz", sizes[2], "at most n × d")
         if int(k) > n and status == "ok":
-            return Fault("k", k, "at most n")
+            return ValueFault("k", k, "at most n")
         for name, size, other in zip(("n", "d", "nnz"), sizes, self._sizes[data], strict=True):
             if size != other:
-                return Fault(name, size, f"{other} as in other rows of the same data")
+                return ValueFault(name, size, f"{other} as in other rows of the same data")
         return None
 
-    def _false_config(self, values: tuple[str, ...]) -> Fault | None:
+    def _false_config(self, values: tuple[str, ...]) -> ValueFault | None:
         row = dict(zip(_CONFIG_COLUMNS, values, strict=True))
         key = row["config_hash"]
         row |= self.settings(key, row["engine"])
@@ -227,11 +229,15 @@ class RowCheck:
             return None
         known = self._configs.get(key, {})
         if not settings_in(known):
-            return Fault("config_hash", key, "the hash of the other columns or of a configuration in configs.jsonl")
+            return ValueFault(
+                "config_hash", key, "the hash of the other columns or of a configuration in configs.jsonl"
+            )
         stated = {name: str(known.get(name)) for name in _CONFIG_COLUMNS[1:]}
         stated |= {"params": canonical(known.get("params")), **settings_in(known)}
         name = next((name for name in stated if row[name] != stated[name]), "config_hash")
-        return Fault(name, row[name], f"{stated.get(name, 'that of the other columns')!r} as in configuration {key}")
+        return ValueFault(
+            name, row[name], f"{stated.get(name, 'that of the other columns')!r} as in configuration {key}"
+        )
 
     @property
     def refused(self) -> int:

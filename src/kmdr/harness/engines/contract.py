@@ -190,7 +190,7 @@ _children: dict[tuple[Limit, int, bool], Workers] = {}
 
 def attempt(task: Task, stamp: Stamp, limit: Limit, *, timed: bool = True) -> Answer | Lost | Late:
     """Run a task as `execute` does; with limits, in a process of its own that is killed if a trial exceeds them."""
-    if not limit:
+    if not limit.is_limited:
         return execute(task, stamp, timed=timed)
     key = (limit, stamp.threads, timed)
     if key not in _children:

@@ -28,9 +28,9 @@ from kmdr.base.process import THREAD_VARIABLES
 from kmdr.base.signals import STOPS, adopt_orphans, kill_orphans, kill_tree, process_tree, undisturbed
 from kmdr.base.text import escaped_output
 
-# Interval of looking whether a parent, a worker or a run has ended.
+# Poll interval for the liveness of the parent and of workers, and for the end of the run.
 _WATCH_SECONDS = 0.5
-# Interval of measuring the time and the memory of trials that have a limit.
+# Poll interval for the time and the memory of trials that have a limit.
 _LIMIT_SECONDS = 0.05
 # A worker with limits may be that of another engine's worker, which outlives the run, and ends when idle for longer.
 _IDLE_SECONDS = 120.0
@@ -142,7 +142,7 @@ def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
         if limit.limits_trials:
             watch(limit, pipe.send)
         pipe.send(None)
-        while pipe.poll(_IDLE_SECONDS if limit else None):
+        while pipe.poll(_IDLE_SECONDS if limit.is_limited else None):
             arguments = pipe.recv()
             try:
                 answer = function(*shared, *arguments)
