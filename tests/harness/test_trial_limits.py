@@ -297,7 +297,7 @@ def test_limits_are_settings_of_every_runner_and_not_of_a_trial():
     for name in ("loky", "sequential"):
         limited, plain = (compose(*some, f"runner={name}", *more) for more in (LIMITS, ()))
         assert limited.runner.limit == Limit(4, 200 << 20)
-        assert not plain.runner.limit
+        assert not plain.runner.limit.is_limited
         assert limited.experiments == plain.experiments
     with pytest.raises(UserError, match=r"runner\.limit = 3 is not a group"):
         Runner.from_config({"backend": "loky", "n_jobs": 1, "threads": 1, "limit": 3})
