@@ -733,11 +733,11 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     p = np.array([0.01 if universe[0] == "yes" else 0.4 for universe in findings.universes])
     few, many = np.full(4, 0.3), np.full(4, 0.01)
     assert explanation(replace(findings, p=p, least_p=many), labels) == (
-        "The paper's own choices do not explain the 8 reported numbers (p = 0.01); of 3 other universes, 1 rejected, 2 "
-        "not rejected; all that are not rejected have rescaled: no. The numbers favour rescaled: no (100 % of the "
+        "The paper's own choices do not explain the 8 reported numbers (p = 0.01). Other universes: 1 rejected, 2 "
+        "not rejected. All that are not rejected have rescaled: no. The numbers favour rescaled: no (100 % of the "
         "likelihood)."
     )
-    assert "of 3 other universes, 1 rejected, 0 not rejected, 2 with too few runs to tell; all that are not" in (
+    assert "Other universes: 1 rejected, 0 not rejected, 2 with too few runs to tell. All that are not" in (
         explanation(replace(findings, p=p, least_p=few), labels)
     )
     text = explanation(replace(findings, p=np.full(4, 0.4), least_p=many), labels)

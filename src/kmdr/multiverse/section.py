@@ -288,7 +288,7 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
     }[state]
     if all(name == "rejected" for name in findings.agreement):
         return f"{of_default}{_unexplained(findings, labels)}"
-    return f"{of_default}; {_counts(findings)}.{_favoured(findings) if state == 'rejected' else ''}"
+    return f"{of_default}. {_counts(findings)}.{_favoured(findings) if state == 'rejected' else ''}"
 
 
 def _counts(findings: Findings) -> str:
@@ -297,8 +297,8 @@ def _counts(findings: Findings) -> str:
     texts = [f"{counts['rejected']} rejected", f"{counts['not rejected']} not rejected"]
     texts += [f"{counts['too few runs']} with too few runs to tell"] if counts["too few runs"] else []
     common = _common(findings, [i for i, name in enumerate(findings.agreement) if name != "rejected"])
-    text = f"of {counted(counts.total(), 'other universe')}, {', '.join(texts)}"
-    return text + (f"; all that are not rejected have {common}" if common else "")
+    text = f"Other universes: {', '.join(texts)}"
+    return text + (f". All that are not rejected have {common}" if common else "")
 
 
 def _unexplained(findings: Findings, labels: Sequence[str]) -> str:
