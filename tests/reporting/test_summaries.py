@@ -48,6 +48,15 @@ def test_a_line_gives_the_reported_value_and_ours():
     assert line["ours"] == pytest.approx(0.771)
 
 
+def test_claims_without_a_reported_number_have_no_columns_for_one():
+    """Of the lines of most papers, all had a dash for what is reported and for ours."""
+    report = make_report()
+    without = replace(verdicts()[2], kinds={"statement": BAD}, components=(part("P of SVD", 0.01),))
+    table = paper_summaries(replace(report, verdicts=[without]))["bzmd15"].parts["Not supported"].frame
+    assert "claim" in table
+    assert not {"reported", "ours"} & set(table.columns)
+
+
 def test_a_summary_has_the_limitations_of_its_papers_file_only():
     """Every paper's page said that no author was contacted, also that of a paper whose file says nothing of it."""
     assert paper_summaries(make_report())["bzmd15"].parts["Limitations"] == ["Times are ours."]

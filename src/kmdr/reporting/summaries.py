@@ -169,7 +169,9 @@ def _claims(verdicts: Sequence[Verdict]) -> Table:
             }
         )
     frame = pd.DataFrame(lines)
-    return Table(frame.loc[:, (frame != "").any()], {"reported": ".4g", "ours": ".4g"}, missing=_NO_NUMBER)
+    shown = (frame.notna() & (frame != "")).any()
+    numbers = {name: ".4g" for name in ("reported", "ours") if shown[name]}
+    return Table(frame.loc[:, shown], numbers, missing=_NO_NUMBER)
 
 
 def _computing(studies: Sequence[Mapping[str, Any]]) -> Table:
