@@ -170,7 +170,8 @@ def test_a_finding_on_the_likelihood_of_choices_depends_on_whether_the_papers_ow
 
     assert "probability 0.03 with" in stated(universes)
     assert "0.03 to 0.2 over" in stated(universes)
-    assert "own choices (p = 0.01) and 0 of the 1 other combinations, but not 1;" in stated(universes)
+    assert "own choices (p = 0.01, not adjusted for the other tests of the paper" in stated(universes)
+    assert "and 0 of the 1 other combinations, but not 1;" in stated(universes)
     assert not stated(universes.assign(p=[0.19, 0.4]))
     assert not stated(universes.assign(numbers=["rejected", "too few runs"]))
     assert not stated(universes.assign(least_likely="F, leverage, r = 15"))
