@@ -1818,9 +1818,9 @@ class Law(NamedTuple):
         """Return the probability of an interval, with a uniform part for what the runs cannot show."""
         unknown = self.unknown
         same = self.weights[(self.values >= low) & (self.values <= high)].sum()
-        near = (
-            stats.norm.cdf(high, self.values, self.width) - stats.norm.cdf(low, self.values, self.width)
-        ) @ self.weights
+        below = stats.norm.cdf(high, self.values, self.width) - stats.norm.cdf(low, self.values, self.width)
+        above = stats.norm.sf(low, self.values, self.width) - stats.norm.sf(high, self.values, self.width)
+        near = np.where(low > self.values, above, below) @ self.weights  # without cancellation
         return float((1 - unknown) * (self.exact * same + (1 - self.exact) * near) + unknown * (high - low))
 
     def tail(self, low: float, high: float) -> float:

@@ -168,6 +168,14 @@ def test_a_number_without_a_draw_is_the_same_or_within_the_margins_of_the_regist
     assert distribution.log_likelihood(value, 0.0005) == pytest.approx(np.log(same / 2 + near / 2), abs=1e-6)
 
 
+@pytest.mark.parametrize("distance", [0.01, 0.14, 0.3])
+def test_a_number_is_as_unlikely_above_a_deterministic_one_as_below(distance):
+    """Far above, the probability was a difference of two numbers near 1, of which no digit was left."""
+    distribution = distribution_of_best(P, [0.5] * 2, [0.5] * 2, 1)
+    above, below = distribution.log_likelihood([0.5 + distance, 0.5 - distance], 0.0005)
+    assert above == pytest.approx(below, rel=1e-12)
+
+
 def test_a_universe_that_always_gives_another_number_is_rejected_however_few_its_runs(rng):
     """With a part left to chance, tables of which most digits differ were not rejected."""
     distributions = [distribution_of_best(P, [0.5] * 2, [0.7] * 2, 1) for _ in range(4)]

@@ -69,8 +69,11 @@ class Distribution(NamedTuple):
         """Return the logarithm of the probability of each value ± its reading error, which is positive."""
         ends = np.asarray(values, dtype=float)[..., None] + error * (1 + 1e-9) * np.array([-1.0, 1.0])
         same = ((self.values >= ends[..., :1]) & (self.values <= ends[..., 1:])) @ self.weights
-        reached = ndtr((ends[..., None] - self.values) / self.width) @ self.weights
-        inside = self.exact * same + (1 - self.exact) * (reached[..., 1] - reached[..., 0])
+        low, high = np.moveaxis((ends[..., None] - self.values) / self.width, -2, 0)
+        # Far above a value both probabilities are almost 1; their difference is that of the mirrored ends.
+        sign = np.where(low > 0, -1.0, 1.0)
+        near = (sign * (ndtr(sign * high) - ndtr(sign * low))) @ self.weights
+        inside = self.exact * same + (1 - self.exact) * near
         return np.asarray(np.log((1 - self.unknown) * inside + self.unknown * 2 * error + 1e-300))
 
     def tail(self, value: float, error: float) -> float:
