@@ -355,3 +355,27 @@ def test_a_compressed_file_of_an_unknown_format_is_named(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UserError, match=reason):
             readers.read(tmp_path / name)
+
+
+@pytest.mark.parametrize("values", [[1, 7, 1, 2], [True, True, False, True]])
+def test_missing_integer_and_logical_labels_of_r_are_missing(tmp_path, values):
+    """They were a class: −2147483648, or TRUE."""
+    labels = np.ma.masked_array(np.array(values, np.int32 if values[1] == 7 else bool), [0, 1, 0, 0])
+    write_r(tmp_path / "a.rds", RVector([np.arange(8.0).reshape(4, 2), labels], {"names": np.array(["X", "y"])}))
+    with pytest.raises(UserError, match=r"labels of a\.rds are missing at row 1"):
+        readers.read(tmp_path / "a.rds")
+
+
+def test_notes_of_the_same_name_do_not_keep_an_object_of_r_from_being_read(tmp_path):
+    note = np.array(["made in spring"])
+    write_r(tmp_path / "a.rds", RVector([np.eye(3), note, note], {"names": np.array(["X", "note", "note"])}))
+    assert readers.read(tmp_path / "a.rds")[0].tolist() == np.eye(3).tolist()
+
+
+@pytest.mark.parametrize("ends", ["\r\r\r\n", "\r\n\n\n", "\r\r\r\r", "\n\n\n\n", "\r\n\r\n"])
+def test_lines_may_end_in_any_way_and_not_all_alike(tmp_path, ends):
+    rows = ["a,b,c", "1.5,2,3", "2.5,3,4", "0.5,1,7"]
+    marks = ["\r\n"] * 4 if ends == "\r\n\r\n" else list(ends)
+    (tmp_path / "a.csv").write_text("".join(map("".join, zip(rows, marks, strict=True))), newline="")
+    A, _, names = readers.read(tmp_path / "a.csv")
+    assert (names, A.tolist()) == (("a", "b", "c"), [[1.5, 2, 3], [2.5, 3, 4], [0.5, 1, 7]])

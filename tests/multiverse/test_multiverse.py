@@ -742,12 +742,14 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     few, many = np.full(4, 0.3), np.full(4, 0.01)
     assert explanation(replace(findings, p=p, least_p=many), labels) == (
         "The paper's own choices do not explain the 8 reported numbers (p = 0.01). Other universes: 1 rejected, 2 "
-        "not rejected. All that are not rejected have rescaled: no. The numbers favour rescaled: no (100 % of the "
+        "not rejected. All but the rejected ones have rescaled: no. The numbers favour rescaled: no (100 % of the "
         "likelihood)."
     )
-    assert "Other universes: 1 rejected, 0 not rejected, 2 with too few runs to tell. All that are not" in (
+    assert "Other universes: 1 rejected, 0 not rejected, 2 with too few runs to tell. All but the" in (
         explanation(replace(findings, p=p, least_p=few), labels)
     )
+    single = replace(findings, p=np.array([0.4, 0.01, 0.01, 0.4]), least_p=many)
+    assert "All but" not in explanation(single, labels)
     text = explanation(replace(findings, p=np.full(4, 0.4), least_p=many), labels)
     assert text.startswith("The 8 reported numbers together do not reject the paper's own choices (p = 0.4). Other")
     text = explanation(replace(findings, p=np.full(4, 0.4), least_p=few), labels)

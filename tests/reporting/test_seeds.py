@@ -46,8 +46,11 @@ def test_the_pages_link_to_the_table_that_is_written():
         assert f"../{file.as_posix()}" in text
 
 
-@pytest.mark.parametrize("without", ["changed", "not run"])
-def test_claims_without_a_verdict_for_one_seed_are_not_compared(without):
+@pytest.mark.parametrize(
+    ("without", "reason"),
+    [("changed", "one of the runs had other settings"), ("not run", "one of the runs lacks them")],
+)
+def test_claims_without_a_verdict_for_one_seed_are_not_compared(without, reason):
     """The verdicts on all claims of a paper whose earlier rows had other settings were counted as different."""
     now = statements("supported", "undecided").assign(verdict="supported")
     other = now.assign(claim="lst17-1")
@@ -55,8 +58,9 @@ def test_claims_without_a_verdict_for_one_seed_are_not_compared(without):
     assert table["same_verdict"].tolist() == [True, True, "", ""]
     assert sentence(table) == (
         "With another seed, 1 of the 1 verdict that both runs have and 2 of 2 central statements are the same. Not "
-        "compared, because one of the runs had other settings: lst17-1."
+        f"compared, because {reason}: lst17-1."
     )
+    assert sentence(table.tail(2)) == "No verdict is compared with that of another seed."
 
 
 def test_the_file_is_read_as_it_was_written_and_refused_if_it_is_not_such_a_table(tmp_path):

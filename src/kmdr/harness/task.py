@@ -216,10 +216,12 @@ def _guarded_trials(task: Task, data: Dataset, shared: Row, **settings: Any) -> 
 def _fail_on_complex_values() -> None:
     """Make it an error that kmdr's code takes the real parts of a method's complex result, which numpy only warns of.
 
-    The filter is set once: to set it again would show again what is shown only once, such as that a solver stopped.
+    The filter comes before those of third-party modules. It is not set again without need, because then warnings that
+    are shown once would be shown again.
     """
     category = np.exceptions.ComplexWarning
-    if not any(known is category for _, _, known, *_ in warnings.filters):
+    first = next((action for action, _, known, *_ in warnings.filters if known is category), None)
+    if first != "error":
         warnings.filterwarnings("error", category=category, module=r"kmdr\.")
 
 

@@ -292,13 +292,14 @@ def explanation(findings: Findings, labels: Sequence[str]) -> str:
 
 
 def _counts(findings: Findings) -> str:
-    """Return in words how many other universes are rejected, and what all that are not have in common."""
+    """Return in words how many other universes are rejected, and what all others have in common."""
     counts = Counter(findings.agreement[1:])
     texts = [f"{counts['rejected']} rejected", f"{counts['not rejected']} not rejected"]
     texts += [f"{counts['too few runs']} with too few runs to tell"] if counts["too few runs"] else []
-    common = _common(findings, [i for i, name in enumerate(findings.agreement) if name != "rejected"])
+    rest = [i for i, name in enumerate(findings.agreement) if i and name != "rejected"]
+    common = _common(findings, rest) if len(rest) > 1 else ""
     text = f"Other universes: {', '.join(texts)}"
-    return text + (f". All that are not rejected have {common}" if common else "")
+    return text + (f". All but the rejected ones have {common}" if common else "")
 
 
 def _unexplained(findings: Findings, labels: Sequence[str]) -> str:

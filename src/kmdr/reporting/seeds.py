@@ -19,7 +19,8 @@ _STATEMENT = ["claim", "label"]
 _NUMBERS = ["effect", "low", "high"]
 COLUMNS = [*_STATEMENT, "verdict", "statement_verdict", *_NUMBERS, "unit"]
 _EARLIER = "verdict, earlier seed"
-_WITHOUT = ("changed", "not run")  # no verdict on the paper, so nothing to compare
+# Outcomes that are no verdicts on the paper, so that there is nothing to compare, and why.
+_WITHOUT = {"changed": "one of the runs had other settings", "not run": "one of the runs lacks them"}
 
 
 def central(verdicts: pd.DataFrame, components: pd.DataFrame) -> pd.DataFrame:
@@ -59,14 +60,16 @@ def side_by_side(earlier: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_incomparable(table: pd.DataFrame) -> "pd.Series[bool]":
-    return table[["verdict", _EARLIER]].isin(_WITHOUT).any(axis=1)
+    return table[["verdict", _EARLIER]].isin([*_WITHOUT]).any(axis=1)
 
 
 def sentence(table: pd.DataFrame) -> str:
     """Return the numbers of verdicts and central statements that both seeds share, and the verdicts that differ."""
-    judged, rest = table[~_is_incomparable(table)], table.loc[_is_incomparable(table), "claim"].unique()
+    judged = table[~_is_incomparable(table)]
     claims = judged.drop_duplicates("claim")
     other = claims[claims["verdict"] != claims[_EARLIER]]
+    if claims.empty:
+        return "No verdict is compared with that of another seed."
     text = (
         f"With another seed, {len(claims) - len(other)} of the {counted(len(claims), 'verdict')} that both runs have "
         f"and {int(judged['same_statement'].sum())} of {counted(len(judged), 'central statement')} are the same"
@@ -75,8 +78,9 @@ def sentence(table: pd.DataFrame) -> str:
         is_open = (other[["verdict", _EARLIER]] == "undecided").any(axis=1)
         end = ", and each of these claims is undecided with one of the seeds" if is_open.all() else ""
         text += f"; the verdicts on {', '.join(other['claim'])} differ{end}"
-    if len(rest):
-        text += f". Not compared, because one of the runs had other settings: {', '.join(rest)}"
+    for without, reason in _WITHOUT.items():
+        rest = table.loc[(table[["verdict", _EARLIER]] == without).any(axis=1), "claim"].unique()
+        text += f". Not compared, because {reason}: {', '.join(rest)}" if len(rest) else ""
     return f"{text}."
 
 

@@ -122,19 +122,21 @@ BASES: Mapping[RestsOn, str] = {
 def describe_other_times(verdict: Verdict) -> list[str]:
     """Return the deciding statement on time with our implementation and with each other one, in words.
 
-    That is the one that most clearly fails with ours, or else the least certain one, of those that were measured.
+    That is the one that most clearly fails with ours, or else the least certain one, of those that were measured and
+    have the same outcome there; the others follow.
     """
     texts = []
     for other in verdict.basis.others if verdict.basis else ():
         both = [component for component in verdict.components if component.label in other.components]
         fails = verdict.kinds["time"].outcome == "not supported" if "time" in verdict.kinds else False
-        shown = min(both, key=lambda c: c.p_against if fails else -c.p_for, default=None)
+        changed = [c for c in both if outcome([c]) != outcome([other.components[c.label]])]
+        same = [component for component in both if component not in changed]
+        shown = min(same, key=lambda c: c.p_against if fails else -c.p_for, default=None)
         text = f"{other.what}: {other.outcome}"
         if shown is not None:
             measured = other.components[shown.label]
             text += f" ({shown.label}: {effect(shown)} with ours, {effect(measured)} {shown.unit} there, "
             text += f"{counted(measured.n, 'timing')})"
-        changed = [c for c in both if outcome([c]) != outcome([other.components[c.label]])]
         if changed:
             listed = "; ".join(f"{c.label}: {effect(c)}, there {effect(other.components[c.label])}" for c in changed)
             text += f"; {counted(len(changed), 'single statement')} with another outcome there: {listed}"

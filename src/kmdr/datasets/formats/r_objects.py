@@ -27,6 +27,8 @@ _AS_CSV = "in R: write.csv(x, 'data.csv', row.names=FALSE)"
 _ENCODING = "utf-8"  # of text without a mark, in files of version 2
 _NO_INTEGER = np.iinfo(np.int64).min  # a missing value of class integer64
 _SECOND = 10**6  # in microseconds
+# Types with missing values, by numpy's kind.
+_NULLABLE = {"b": "boolean", "i": "Int64"}
 # Units of R's classes of dates and times in seconds.
 _SECONDS = {"Date": 86400, "IDate": 86400, "POSIXct": 1}
 
@@ -48,6 +50,8 @@ def r_data(path: Path, limit: float, options: FileOptions) -> Content:
             return table_content(
                 path, A.reset_index(drop=True), list(map(str, A.columns)), f"{form}, data frame", label
             )
+        if isinstance(labels, np.ma.MaskedArray):
+            labels = pd.array(labels.tolist(), dtype=_NULLABLE[labels.dtype.kind])  # None where one is missing
         if isinstance(labels, pd.api.extensions.ExtensionArray):
             labels = classes_of(pd.Series(labels))
         if isinstance(A, dict) and "Dim" in A:
@@ -115,7 +119,7 @@ def _number_columns(path: Path, held: Any) -> None:
     """Put the number of each column before its name, in the data frames of a parsed object.
 
     The conversion makes a dict of a list, which has one of several columns of the same name. A list of objects in which
-    a name recurs is refused.
+    a name recurs is refused, unless all of these are single texts.
     """
     for vector in _vectors(held):
         attributes = dict(_attributes(vector))
@@ -128,7 +132,8 @@ def _number_columns(path: Path, held: Any) -> None:
             ]
         elif vector is held and len(names.value):
             name, count = Counter(name.value for name in names.value).most_common(1)[0]
-            if name and count > 1:
+            alike = [part for part, other in zip(vector.value, names.value, strict=True) if other.value == name]
+            if name and count > 1 and not all(part.info.type.name == "STR" and len(part.value) == 1 for part in alike):
                 raise UserError(
                     f"{path.name} holds {count} objects named {name.decode('utf-8', 'replace')!r}; keep one of them"
                 )

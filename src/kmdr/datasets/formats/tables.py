@@ -138,9 +138,10 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
     compressed = COMPRESSED.get(path.suffix.lower())
     with compressed(path, "rb") if compressed else path.open("rb") as file:
         lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
-        if b"\r" in lines[0] and not lines[0].endswith(b"\n"):  # CR ends the lines
+        quoted = lines[0].endswith(b"\n") and b'"' in lines[0]  # the CR may be part of a cell
+        if b"\r" in lines[0].rstrip(b"\r\n") and not quoted:  # CR ends the lines, or some of them
             head = b"".join(lines)
-            lines = [line + b"\r" for line in head.split(b"\r", _SAMPLE_LINES)[:_SAMPLE_LINES]]
+            lines = [line + b"\r" for line in head.splitlines()[:_SAMPLE_LINES]]
         else:
             while len(lines) < _SAMPLE_LINES and sum(map(len, lines)) < _SAMPLE_BYTES and lines[-1]:
                 lines.append(file.readline(_SAMPLE_BYTES))
@@ -408,6 +409,7 @@ def afford_parquet(path: Path, limit: float) -> tuple[list[str], bool]:
         metadata = file.metadata
         columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        names = file.schema_arrow.names
     needed = 0
     for group in groups:
         for i, column in enumerate(columns):
@@ -415,7 +417,7 @@ def afford_parquet(path: Path, limit: float) -> tuple[list[str], bool]:
             needed += max(chunk.total_uncompressed_size, chunk.num_values * max(8, column.length or 0))
     afford(path, f"claims {metadata.num_rows} rows of {len(columns)} columns", needed, limit)
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-    return texts, len({column.path for column in columns}) < len(columns)
+    return texts, len(set(names)) < len(names)
 
 
 def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, list[list[str]]]:
