@@ -216,7 +216,7 @@ def _guarded_trials(task: Task, data: Dataset, shared: Row, **settings: Any) -> 
 def _fail_on_complex_values() -> None:
     """Make it an error that kmdr's code takes the real parts of a method's complex result, which numpy only warns of.
 
-    The filter comes before those of third-party modules. It is not set again without need, because then warnings that
+    The filter comes before any of a third-party module. It is not set again without need, because then warnings that
     are shown once would be shown again.
     """
     category = np.exceptions.ComplexWarning

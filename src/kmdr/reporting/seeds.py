@@ -19,7 +19,7 @@ _STATEMENT = ["claim", "label"]
 _NUMBERS = ["effect", "low", "high"]
 COLUMNS = [*_STATEMENT, "verdict", "statement_verdict", *_NUMBERS, "unit"]
 _EARLIER = "verdict, earlier seed"
-# Outcomes that are no verdicts on the paper, so that there is nothing to compare, and why.
+# Outcomes without a verdict on the paper, so that there is nothing to compare, and why.
 _WITHOUT = {"changed": "one of the runs had other settings", "not run": "one of the runs lacks them"}
 
 
