@@ -605,7 +605,7 @@ def test_from_a_yaml_to_the_report(guest, capsys, monkeypatch):
         assert part in text
     assert (out / "figures" / "own30_multiverse1.png").is_file()
     table = pd.read_csv(out / "tables" / "own30_multiverse_universes.csv.xz")
-    names = ["own30_starts", "own30_limit", "log_likelihood", "p"]
+    names = ["own30_starts", "own30_limit", "log_likelihood", "p", "least_p", "numbers"]
     probabilities = [name for name in table if name.startswith("probability of ")]
     assert (list(table.columns), len(probabilities)) == ([*names, *probabilities], 3)
     assert table[probabilities].stack().between(0, 1).all()
