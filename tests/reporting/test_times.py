@@ -73,7 +73,7 @@ def test_open_claims_are_listed_with_the_cost_of_the_repetitions_that_they_need(
     assert left_open(replace(timed, needed=Need(OURS, None))).startswith("no number of repetitions up to 10000")
     # With as many already, it said that no number up to 10000 would decide it.
     many = replace(timed, needed=Need(OURS, None), components=(OURS._replace(n=MOST),))
-    assert left_open(many).startswith(f"more than its {MOST} repetitions would be needed")
+    assert left_open(many).startswith(f"more than {MOST} repetitions would be needed")
     number = replace(many, components=(OURS._replace(n=MOST, kind="number"),))
     assert "more runs of the paper" in left_open(number)
     for page in page_and_markdown(report):

@@ -122,22 +122,22 @@ BASES: Mapping[RestsOn, str] = {
 def describe_other_times(verdict: Verdict) -> list[str]:
     """Return the deciding statement on time with our implementation and with each other one, in words.
 
-    That is the one that most clearly fails with ours, or else the least certain one, of those that were measured and
-    have the same outcome there; the others follow.
+    That is the one that most clearly fails with ours, or else the least certain one, of the measured ones that have the
+    claim's outcome there, if any. Others with another outcome there follow.
     """
     texts = []
     for other in verdict.basis.others if verdict.basis else ():
         both = [component for component in verdict.components if component.label in other.components]
         fails = verdict.kinds["time"].outcome == "not supported" if "time" in verdict.kinds else False
-        changed = [c for c in both if outcome([c]) != outcome([other.components[c.label]])]
-        same = [component for component in both if component not in changed]
-        shown = min(same, key=lambda c: c.p_against if fails else -c.p_for, default=None)
+        outcomes = {component.label: outcome([other.components[component.label]]) for component in both}
+        alike = [component for component in both if outcomes[component.label] == other.outcome] or both
+        shown = min(alike, key=lambda c: c.p_against if fails else -c.p_for, default=None)
         text = f"{other.what}: {other.outcome}"
         if shown is not None:
             measured = other.components[shown.label]
             text += f" ({shown.label}: {effect(shown)} with ours, {effect(measured)} {shown.unit} there, "
             text += f"{counted(measured.n, 'timing')})"
-        if changed:
+        if changed := [c for c in both if c is not shown and outcome([c]) != outcomes[c.label]]:
             listed = "; ".join(f"{c.label}: {effect(c)}, there {effect(other.components[c.label])}" for c in changed)
             text += f"; {counted(len(changed), 'single statement')} with another outcome there: {listed}"
         central = central_times(verdict.claim, verdict.components)
