@@ -123,14 +123,14 @@ def describe_other_times(verdict: Verdict) -> list[str]:
     """Return the deciding statement on time with our implementation and with each other one, in words.
 
     That is the one that most clearly fails with ours, or else the least certain one, of the measured ones that have the
-    claim's outcome there, if any. Others with another outcome there follow.
+    claim's outcome there. All others that have another outcome there than with ours follow.
     """
     texts = []
     for other in verdict.basis.others if verdict.basis else ():
         both = [component for component in verdict.components if component.label in other.components]
         fails = verdict.kinds["time"].outcome == "not supported" if "time" in verdict.kinds else False
         outcomes = {component.label: outcome([other.components[component.label]]) for component in both}
-        alike = [component for component in both if outcomes[component.label] == other.outcome] or both
+        alike = [component for component in both if outcomes[component.label] == other.outcome]
         shown = min(alike, key=lambda c: c.p_against if fails else -c.p_for, default=None)
         text = f"{other.what}: {other.outcome}"
         if shown is not None:
@@ -142,7 +142,7 @@ def describe_other_times(verdict: Verdict) -> list[str]:
             text += f"; {counted(len(changed), 'single statement')} with another outcome there: {listed}"
         central = central_times(verdict.claim, verdict.components)
         if missing := sum(component.label not in other.components for component in central):
-            text += f"; {counted(missing, 'statement')} not measured there"
+            text += f"; {counted(missing, 'statement')} not measured there, for which ours are taken"
         texts.append(text)
     return texts
 
