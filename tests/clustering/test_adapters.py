@@ -364,10 +364,17 @@ class Fourier(Autoencoder):
 def test_complex_results_of_a_transformer_fail_instead_of_losing_their_imaginary_part(form, monkeypatch, rng):
     A, truth = groups(rng)
     monkeypatch.setattr(Fourier, "form", form)
-    warnings.filterwarnings("ignore", category=np.exceptions.ComplexWarning)  # as modules of such methods do
+    warnings.simplefilter("ignore")  # as modules of such methods do
     rows = compare(A, truth, f"{HERE}.Fourier")
     assert set(rows["status"]) == {"failed"}
     assert rows["error"].str.contains("discards the imaginary part").all()
+
+
+def test_masked_results_of_a_transformer_fail_instead_of_losing_their_mask(monkeypatch, rng):
+    A, truth = groups(rng)
+    monkeypatch.setattr(Fourier, "form", lambda C: np.ma.masked_greater(C.real, 0))
+    rows = compare(A, truth, f"{HERE}.Fourier")
+    assert rows["error"].str.contains("the transformer returned masked entries").all()
 
 
 def test_a_transformer_with_fewer_dimensions_than_asked_is_a_row(rng):

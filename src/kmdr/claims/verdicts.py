@@ -470,6 +470,11 @@ def _corrected(pairs: Pairs) -> dict[str, dict[Group, Judgement]]:
 _STEPS, _HALVINGS = 40, 10
 
 
+def _beyond(edge: float, margin: Margin, rounded: Callable[[float], int]) -> float:
+    """Return an edge, or the nearest whole number beyond it if the margin is whole."""
+    return rounded(edge) if isinstance(margin.value, int) else edge
+
+
 def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
     """Yield the dependence of a verdict on each of its margins, everything else fixed."""
     margins = {part.margin.what: part.margin for part in verdict.components if part.margin is not None}
@@ -481,10 +486,6 @@ def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
             ]
             kinds = _corrected({**pairs, verdict.claim.id: _p_values(verdict.claim, moved)})[verdict.claim.id]
             return _grade(verdict.claim, kinds, moved)
-
-        def outward(edge: float, rounded: Callable[[float], int], whole: bool = isinstance(margin.value, int)) -> float:
-            """Return the nearest whole number beyond an edge, if the margin is one."""
-            return rounded(edge) if whole else edge
 
         least = margin.value / 10 if margin.least is None else margin.least
         most = margin.value * 10 if margin.most is None else margin.most
@@ -498,8 +499,12 @@ def _swings(verdict: Verdict, pairs: Pairs, final: Outcome) -> Iterator[Swing]:
             margin,
             tuple(values),
             tuple(outcomes),
-            math.nan if down is None else outward(_edge(values[down + 1], values[down], outcome_at, final), math.floor),
-            math.nan if up is None else outward(_edge(values[up], values[up + 1], outcome_at, final), math.ceil),
+            math.nan
+            if down is None
+            else _beyond(_edge(values[down + 1], values[down], outcome_at, final), margin, math.floor),
+            math.nan
+            if up is None
+            else _beyond(_edge(values[up], values[up + 1], outcome_at, final), margin, math.ceil),
         )
 
 

@@ -1,7 +1,6 @@
 """A task: one dataset, one reducer, one repetition, every r of a grid. Configuration and seed determine its rows."""
 
 import json
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
@@ -213,18 +212,6 @@ def _guarded_trials(task: Task, data: Dataset, shared: Row, **settings: Any) -> 
         return [row for r in task.r_grid for row in _guarded_trials(task.restricted((r,)), data, shared, **settings)]
 
 
-def _fail_on_complex_values() -> None:
-    """Make it an error that kmdr's code takes the real parts of a method's complex result, which numpy only warns of.
-
-    The filter comes before any of a third-party module. It is not set again without need, because then warnings that
-    are shown once would be shown again.
-    """
-    category = np.exceptions.ComplexWarning
-    first = next((action for action, _, known, *_ in warnings.filters if known is category), None)
-    if first != "error":
-        warnings.filterwarnings("error", category=category, module=r"kmdr\.")
-
-
 def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tuple[list[metrics.Residual], float]:
     """Return the residuals of several clusterings and the seconds of each; none if each is scored by itself."""
     residuals: list[metrics.Residual] = []
@@ -335,7 +322,6 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     if reason := changed(data):
         return failed(task, stamp, reason)
     reducers.check_output(task.reducer)
-    _fail_on_complex_values()
     alone = task.serial or stamp.concurrency == 1
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
     key = None if alone or third_party else _shared_key(task, data, stamp.threads)
