@@ -653,7 +653,7 @@ def main() -> int:
     parser.add_argument("--seed", default="0", help="of the folders")
     parser.add_argument("--real", type=int, default=50, help="one folder in so many is tried by processes as well")
     parser.add_argument("--only", type=int, help="number of the single folder to try")
-    parser.add_argument("--keep", type=Path, default=Path("fuzz-folders"), help="where folders that failed are kept")
+    parser.add_argument("--keep", type=Path, default=Path("results/fuzz"), help="where folders that failed are kept")
     arguments = parser.parse_args()
     base = Path(tempfile.mkdtemp(prefix="kmdr-fuzz.")).resolve()
     failed = count = 0
@@ -677,7 +677,7 @@ def main() -> int:
                         flush=True,
                     )
                     if failed <= 10:
-                        arguments.keep.mkdir(exist_ok=True)
+                        arguments.keep.mkdir(parents=True, exist_ok=True)
                         fuzz.make(number, arguments.keep / f"{arguments.seed}-{number}-{os.getpid()}")
         forks, processes = (
             ", ".join(f"{name} {peak:.0f}" for (fork, name), peak in fuzz.peak.items() if fork is wanted)

@@ -224,6 +224,7 @@ class Claims:
         named = [SimpleNamespace(path=f"c{i}", physical_type=kind, length=None) for i, kind in enumerate(kinds)]
         chunk = SimpleNamespace(num_values=rows, total_uncompressed_size=bytes_a_column)
         group = SimpleNamespace(num_rows=rows, column=lambda _: chunk)
+        self.schema_arrow = SimpleNamespace(names=[column.path for column in named])
         self.metadata = SimpleNamespace(
             num_rows=rows, num_columns=len(named), num_row_groups=1,
             schema=SimpleNamespace(column=named.__getitem__), row_group=lambda _: group,

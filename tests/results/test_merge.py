@@ -6,8 +6,11 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError
 from kmdr.base.process import exit_status
 from kmdr.base.text import short_hash
 from kmdr.cli.arguments import COMMANDS
@@ -22,6 +25,7 @@ from kmdr.results.json_files import read_json
 from kmdr.results.merge import merge
 from kmdr.results.outdated import unfinished_tasks
 from kmdr.results.paths import task_files
+from kmdr.results.reader import fact_texts
 from kmdr.results.store import Store
 from kmdr.results.table import all_rows, compress, trial_of
 from kmdr.results.table_stream import VARIABLE, TooLargeError
@@ -236,6 +240,37 @@ def test_facts_of_data_are_united_and_facts_of_rows_are_not(tmp_path):
     assert (facts / "traits.csv").read_text() == 'dataset,number\nusps,1.5\ntdt2,"x, y"\ncolon,3\n'
     assert (facts / "ranks.csv").read_text() == (tmp_path / "a" / "facts" / "ranks.csv").read_text()
     assert not list(faults(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x93\xff", b"", b"dataset,number\n\x93,1\n", b'dataset,number\n"usps,1\n'],
+    ids=["noise", "empty", "noise below the header", "open quote"],
+)
+def test_a_fact_that_is_no_table_is_refused_before_anything_is_written(tmp_path, content):
+    for number, name in enumerate("ab"):
+        write_table(results(tmp_path / name, tasks([number])), "facts/traits.csv", b"dataset,number\nusps,1.5\n")
+    write_table(tmp_path / "b", "facts/traits.csv", content)
+    with pytest.raises(DamagedError, match=r"traits\.csv is damaged"):
+        merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert [fault.path.name for fault in faults(tmp_path / "b")] == ["traits.csv"]
+
+
+NAMES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1), min_size=1, unique=True)
+
+
+@given(NAMES, NAMES)
+@settings(max_examples=20)
+def test_texts_of_facts_survive_their_union(tmp_path_factory, known, new):
+    folder = tmp_path_factory.mktemp("facts")
+    for number, (name, datasets) in enumerate((("a", known), ("b", new))):
+        table = pd.DataFrame({"dataset": datasets, "number": "1e-3"}).to_csv(index=False, lineterminator="\n")
+        write_table(results(folder / name, tasks([number])), "facts/traits.csv", table.encode())
+    merge([folder / "a", folder / "b"], folder / "out")
+    united = fact_texts(folder / "out", folder / "out" / "facts" / "traits.csv")
+    assert united["dataset"].tolist() == list(dict.fromkeys([*known, *new]))
+    assert {*united["number"]} == {"1e-3"}
 
 
 def test_plans_and_what_is_missing_are_united(tmp_path):

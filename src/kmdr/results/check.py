@@ -2,8 +2,8 @@
 
 It reads every file that rows rest on: task files and labels (against their checksums and paths), configurations and
 environments (against their hashes), JSON files and log (against their checksums), the table (against the task files or,
-without these, its own checksum and values), and facts (against their checksums). Figures, tables and the report, which
-``kmdr report DIR`` makes, are not read.
+without these, its own checksum and values), and facts (against their checksums, and whether they are tables). Figures,
+tables and the report, which ``kmdr report DIR`` makes, are not read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +30,10 @@ from kmdr.results.paths import (
     require_results,
     task_files,
 )
-from kmdr.results.reader import read_rows, read_task
+from kmdr.results.reader import fact_texts, read_rows, read_task
 from kmdr.results.row_check import RowCheck
 from kmdr.results.store import Store
 from kmdr.results.table import content_or_nothing, is_merged, rows_in
-from kmdr.results.table_stream import open_table
 from kmdr.results.text_rows import add_ratios
 
 
@@ -125,13 +124,8 @@ def _json_faults(folder: Path) -> Iterator[FileFault]:
 
 def fact_faults(folder: Path) -> Iterator[FileFault]:
     """Yield the faults of facts."""
-
-    def read(path: Path) -> None:
-        with open_table(folder, path.relative_to(folder).as_posix()):
-            pass  # opening compares it with its checksum
-
     for path in (path for path in list_contents(folder, "facts") if path.suffix == ".csv"):
-        yield from _fault(path, partial(read, path))
+        yield from _fault(path, partial(fact_texts, folder, path))
 
 
 def faults(folder: Path) -> list[FileFault]:

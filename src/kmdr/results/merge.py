@@ -8,14 +8,14 @@ The table is written in one step, after configurations and environments and befo
 interrupted merge the folder has either its old rows or all of them, and the same command does the rest.
 """
 
-import csv
-import io
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
@@ -39,7 +39,7 @@ from kmdr.results.paths import (
     place,
     task_files,
 )
-from kmdr.results.reader import public_content, read_task
+from kmdr.results.reader import fact_texts, public_content, read_task
 from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.shards import missing_parts, with_parts
 from kmdr.results.store import Store
@@ -219,23 +219,11 @@ def _take_facts(folder: Path, store: Store) -> None:
         if not has_file(store.folder, target):
             write_table(store.folder, target, require_file(folder, file), made_from)
         elif made_from == (read_note(store.folder, target).made_from or UNKNOWN) == UNKNOWN:
-            known = require_file(store.folder, target)
-            write_table(store.folder, target, _with_datasets(known, require_file(folder, file)))
-
-
-def _with_datasets(known: bytes, other: bytes) -> bytes:
-    """Return a table with the lines that another of the same columns has for further datasets."""
-    (header, *lines), (same, *others) = (
-        list(csv.reader(io.StringIO(content.decode(), newline=""))) or [[]] for content in (known, other)
-    )
-    if header != same or "dataset" not in header:
-        return known
-    place = header.index("dataset")
-    datasets = {line[place] for line in lines}
-    more = [line for line in others if line[place] not in datasets]
-    table = io.StringIO(newline="")
-    csv.writer(table, lineterminator="\n").writerows([header, *lines, *more])
-    return table.getvalue().encode() if more else known
+            known, new = fact_texts(store.folder, target), fact_texts(folder, file)
+            if "dataset" in known and [*known] == [*new]:
+                more = new[~new["dataset"].isin(known["dataset"])]
+                table = pd.concat([known, more]).to_csv(index=False, lineterminator="\n")
+                write_table(store.folder, target, table.encode())
 
 
 def _universes(known: Mapping[str, list[Any]], new: Mapping[str, list[Any]]) -> dict[str, list[Any]]:

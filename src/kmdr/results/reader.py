@@ -410,6 +410,19 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
     return fact.assign(**{str(column): fact[column].astype(str).map(display_text) for column in texts})
 
 
+def fact_texts(folder: Path, path: Path) -> pd.DataFrame:
+    """Return the fact in a file, each value as its text.
+
+    Raises
+    ------
+    DamagedError
+        If it differs from its checksum or is not a table.
+    """
+    with open_table(folder, path.relative_to(folder).as_posix()) as file:
+        blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS, dtype=object)) if file else []
+    return pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame()
+
+
 def facts_of(folder: Path) -> dict[str, pd.DataFrame | UserError]:
     """Return all facts of a folder by name, with the error in the place of one that cannot be read.
 
