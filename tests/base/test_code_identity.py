@@ -193,8 +193,6 @@ def test_what_no_row_reaches_of_the_computing_modules_is_known():
         "clustering.engines.origin_of_engine", "clustering.engines.summary",
         "metrics.registry.has_custom", "metrics.registry.metric",
         "reducers.check_output", "reducers.plugin_output._checked", "reducers.plugin_output.check_output",
-        "reducers.plugin_output.check_transformers", "reducers.plugin_output._real_matrix",
-        "reducers.plugin_output._refuse_masked",
         "metrics.references.known_metric", "metrics.references.refuse_taken_names", "metrics.references.score_against",
         "metrics.scores.check_matching", "metrics.scores.matching_modules", "metrics.scores.matchings",
         "metrics.scores.residual", "reducers.__getattr__", "reducers.base._documented", "reducers.base._entries",

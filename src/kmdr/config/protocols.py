@@ -35,8 +35,11 @@ def choice(group: str, name: str) -> Config:
     return plain(OmegaConf.create(load_config(files[name])))
 
 
-def _variants(group: str, items: Sequence[Any]) -> list[Config]:
-    """Return the configurations of a study's datasets or reducers: names, or ``{svd: {rank: r}}`` with settings."""
+def _variants(group: str, items: Sequence[Any]) -> list[tuple[str, Config]]:
+    """Return the names and configurations of a study's datasets or reducers.
+
+    They are names, or ``{svd: {rank: r}}`` with settings; a reducer's import path has the arguments of its class.
+    """
     if not isinstance(items, list):
         raise UserError(f"study.{group}s = {shown(items)} is not a list; give one, e.g. 'study.{group}s=[NAME]'")
     configs = []
@@ -48,11 +51,14 @@ def _variants(group: str, items: Sequence[Any]) -> list[Config]:
                 f"study.{group}s has {shown(item)}, which is neither a name nor one name with settings as "
                 "'{svd: {rank: r}}'; give either"
             )
+        if group == "reducer" and "." in name:
+            configs.append((name, {**choice(group, "outside"), "path": name, "args": dict(settings)}))
+            continue
         composed = choice(group, name)
         for key in settings:
             if key not in composed:
                 raise unknown(f"setting of {group} {name}", key, composed)
-        configs.append({**composed, **settings})
+        configs.append((name, {**composed, **settings}))
     return configs
 
 
@@ -73,7 +79,7 @@ def pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
                 f"use 'study.{group}s=[…]' instead"
             )
     choices = {group: _variants(group, study[f"{group}s"]) for group in ("dataset", "reducer")}
-    named = {f"{group}s": [variant["name"] for variant in variants] for group, variants in choices.items()}
+    named = {f"{group}s": [name for name, _ in variants] for group, variants in choices.items()}
     shared = {**config, "study": {**study, **named}}
     most = _most_repeats(study, named["reducers"])
     repeats = whole_number("repeats", config["repeats"], 1)
@@ -82,9 +88,9 @@ def pairs(config: Config, overrides: Sequence[str] = ()) -> list[Config]:
             **shared,
             "dataset": dataset,
             "reducer": reducer,
-            "repeats": min(repeats, most.get(reducer["name"], repeats)),
+            "repeats": min(repeats, most.get(name, repeats)),
         }
-        for dataset, reducer in product(choices["dataset"], choices["reducer"])
+        for (_, dataset), (name, reducer) in product(choices["dataset"], choices["reducer"])
     ]
 
 

@@ -322,7 +322,7 @@ def top_right_singular_vectors(A: Matrix, k: int) -> Dense:
     return _canonical_signs(_right_from_left(A, _left_singular_vectors(A, k)))
 
 
-def top_right_singular_vectors_reference(A: Dense, k: int) -> Dense:
+def lapack_right_singular_vectors(A: Dense, k: int) -> Dense:
     """Return V_k from numpy's full decomposition."""
     return _canonical_signs(np.linalg.svd(A.astype(np.float64), full_matrices=False)[2][:k].T)
 

@@ -31,7 +31,6 @@ from kmdr.reducers.leverage import (
 from kmdr.reducers.lle import LLE
 from kmdr.reducers.outside import Outside
 from kmdr.reducers.plugin_output import check_output as _check_output
-from kmdr.reducers.plugin_output import check_transformers
 from kmdr.reducers.random_projection import Achlioptas, Gaussian, MailmanRandomSign, RandomSign
 from kmdr.reducers.selection import Variance
 from kmdr.reducers.singular_vectors import SVD, ApproximateSVD, LeftSingularVectors
@@ -85,9 +84,7 @@ def origin_of_reducer(name: str) -> str:
 
 def check_output(name: str) -> None:
     """Let the trials of this process refuse a third-party result that is not an n×r matrix of real numbers."""
-    if "." in name:
-        check_transformers()
-    elif origin_of_reducer(name):
+    if "." not in name and origin_of_reducer(name):
         _check_output(_all()[name])
 
 

@@ -71,7 +71,18 @@ class Outside(Reducer):
 
 
 def as_matrix(C: Any, n: int, r: int | None) -> Matrix:
-    """Return C as an n×r array or CSR array of floating-point numbers; raise a UserError if it is none."""
+    """Return C as an n×r array or CSR array of floating-point numbers.
+
+    Raises
+    ------
+    UserError
+        If it is none, or has masked or complex entries: the conversion would drop the mask or the imaginary parts.
+    """
+    refuse_masked(C, "transformer")
+    if np.iscomplexobj(C):
+        raise UserError(
+            "the transformer returned complex numbers, and a real matrix discards the imaginary part; return real ones"
+        )
     if sp.issparse(C):
         C = sp.csr_array(C)
     else:
@@ -83,3 +94,9 @@ def as_matrix(C: Any, n: int, r: int | None) -> Matrix:
         raise UserError(f"the transformer returned an array of shape {C.shape}, not {n} x {'r' if r is None else r}")
     matrix: Dense = C
     return matrix
+
+
+def refuse_masked(C: Any, what: str) -> None:
+    """Raise a UserError if a result has masked entries, because an array of it would have the values below the mask."""
+    if np.ma.is_masked(C):
+        raise UserError(f"the {what} returned masked entries; fill them, e.g. by C.filled(0)")

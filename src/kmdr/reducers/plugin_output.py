@@ -13,9 +13,8 @@ import scipy.sparse as sp
 from kmdr.base.errors import UserError
 from kmdr.linalg import Matrix
 from kmdr.linalg.matrix import check_structure
-from kmdr.reducers import outside
 from kmdr.reducers.base import Reducer
-from kmdr.reducers.outside import as_matrix
+from kmdr.reducers.outside import as_matrix, refuse_masked
 
 
 def check_output(cls: type[Reducer]) -> None:
@@ -36,29 +35,9 @@ def check_output(cls: type[Reducer]) -> None:
     cls.reduce = checked  # type: ignore[method-assign]
 
 
-def check_transformers() -> None:
-    """Let third-party transformers fail that return masked entries or complex numbers, from now on."""
-    outside.as_matrix = _real_matrix
-
-
-def _real_matrix(C: Any, n: int, r: int | None) -> Matrix:
-    """Return the result of a transformer as a matrix, unless that would drop a mask or imaginary parts."""
-    _refuse_masked(C, "transformer")
-    if np.iscomplexobj(C):
-        raise UserError(
-            "the transformer returned complex numbers, and a real matrix discards the imaginary part; return real ones"
-        )
-    return as_matrix(C, n, r)
-
-
-def _refuse_masked(C: Any, what: str) -> None:
-    if np.ma.is_masked(C):  # asarray would return the values below the mask
-        raise UserError(f"the {what} returned masked entries; fill them, e.g. by C.filled(0)")
-
-
 def _checked(C: Any, n: int, r: int) -> Matrix:
     """Return C as an n×r array, or a CSR array whose parts fit together, of float64 or float32."""
-    _refuse_masked(C, "reducer")
+    refuse_masked(C, "reducer")
     if not sp.issparse(C):
         C = np.asarray(C)
     if C.dtype.kind not in "fiub":

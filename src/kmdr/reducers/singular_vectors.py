@@ -7,7 +7,7 @@ import numpy as np
 
 from kmdr.linalg import Dense, Matrix, fast_frobenius_svd, matmul, top_right_singular_vectors
 from kmdr.linalg.matrix import normalised
-from kmdr.linalg.singular_vectors import top_right_singular_vectors_reference
+from kmdr.linalg.singular_vectors import lapack_right_singular_vectors
 from kmdr.reducers.base import (
     Reducer,
     check_bool,
@@ -42,7 +42,7 @@ def right_singular_vectors(A: Matrix, k: int, solver: str, name: str) -> Dense:
         If LAPACK would have to decompose sparse data that do not fit into memory when made dense.
     """
     if solver == "lapack":
-        return top_right_singular_vectors_reference(dense(A, name), k)
+        return lapack_right_singular_vectors(dense(A, name), k)
     return top_right_singular_vectors(A, k)
 
 
