@@ -21,12 +21,12 @@ from kmdr.base.text import canonical
 from kmdr.base.threads import pinned
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 
 DATASETS = ("nips", "orl_64x64", "coil20", "usps", "pie", "synth")
 REDUCERS: Mapping[str, Mapping[str, object]] = {"random_sign": {}, "leverage": {}, "none": {}}
 STEPS = ("prepare_seconds", "reduce_seconds", "cluster_seconds")
-_STAMP = Stamp(concurrency=1, threads=1, code_version="", env_hash="")
+_PROVENANCE = Provenance(concurrency=1, threads=1, code_version="", env_hash="")
 # The clock's own scatter dominates shorter steps.
 _LEAST_SECONDS = 1e-3
 
@@ -46,7 +46,7 @@ def _repeat(dataset: str, reducer: str) -> None:
         repeat = 0
         while True:
             repeat += 1
-            run(*task_of(dataset, reducer, repeat), _STAMP)
+            run(*task_of(dataset, reducer, repeat), _PROVENANCE)
 
 
 @contextmanager
@@ -67,12 +67,12 @@ def neighbour(dataset: str, reducer: str) -> Iterator[int]:
 def measured(dataset: str, reducer: str, rounds: int) -> Iterator[dict[str, float | str]]:
     """Yield the ratio of the parallel to the serial time, for each step and round."""
     with neighbour(dataset, reducer) as pid:
-        run(*task_of(dataset, reducer, 0), _STAMP)
+        run(*task_of(dataset, reducer, 0), _PROVENANCE)
         for repeat in range(rounds):
             task, data = task_of(dataset, reducer, repeat)
-            (serial,) = run(task, data, _STAMP)
+            (serial,) = run(task, data, _PROVENANCE)
             os.kill(pid, signal.SIGCONT)
-            (parallel,) = run(task, data, _STAMP)
+            (parallel,) = run(task, data, _PROVENANCE)
             os.kill(pid, signal.SIGSTOP)
             megabytes = data.A.nbytes / 1e6 if isinstance(data.A, np.ndarray) else data.A.data.nbytes * 1.5 / 1e6
             for step in STEPS:

@@ -1175,13 +1175,30 @@ def check_components(folder: Folder, count: Count) -> None:
 
 
 # Claims whose methods a study times with other implementations: it, the studies that it replaces, and what it renames.
-LST17: tuple[str, str, dict[str, dict[str, str]]] = ("flip_speed_lst17", "lst17_coil20|lst17_times", {})
-OTHER_CODE: dict[str, tuple[str, str, dict[str, dict[str, str]]]] = {
+OtherCode = tuple[str, str, dict[str, dict[str, str]]]
+SKLEARN = {
+    "sklearn.decomposition.TruncatedSVD": "svd",
+    "sklearn.manifold.LocallyLinearEmbedding": "lle",
+    "sklearn.random_projection.GaussianRandomProjection": "random_sign",
+    "sklearn.kernel_approximation.PolynomialCountSketch": "sparse_embedding",
+}
+OTHER_CODE: dict[str, OtherCode] = {
+    "bzd10-4": ("flip_speed_bzd10", "bzd10_fig1|bzd10_fig1_times", {"reducer": SKLEARN}),
+    "bzd10-5": (
+        "flip_speed_reductions_bzd10", "bzd10_table2|bzd10_table2_signs|bzd10_table2_times", {"reducer": SKLEARN}
+    ),
     "bzmd15-1": ("flip_speed_bzmd15", "bzmd15_fig1|bzmd15_synth_times", {}),
+    "bzmd15-9": (
+        "flip_speed_real_bzmd15", "bzmd15_fig1|bzmd15_fig2|bzmd15_fig3|bzmd15_fig3_orl|bzmd15_times", {}
+    ),
     "lf20-3": ("flip_speed_lf20", "lf20_orl|lf20_times", {"reducer": {"gaussian": "random_sign"}}),
     "lf20-12": ("flip_speed_lf20", "lf20_fig5|lf20_fig4_times", {"dataset": {"orl": "orl_64x64"}}),
-    **dict.fromkeys(("lst17-4", "lst17-5", "lst17-6", "lst17-7"), LST17),
-}
+    **dict.fromkeys(("lst17-1", "lst17-6"), ("flip_speed_lst17", "lst17_coil20|lst17_times", {})),
+    **dict.fromkeys(
+        ("lst17-4", "lst17-5", "lst17-7"),
+        ("flip_speed_reductions_lst17", "lst17_coil20|lst17_times", {"reducer": SKLEARN}),
+    ),
+}  # fmt: skip
 
 
 @cache

@@ -43,7 +43,7 @@ from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.base.outside import allow
 from kmdr.config.task import data_of
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 from kmdr.harness.verify import folders_by_content, rebuild
 from kmdr.results.manifests import described
 from kmdr.results.table import rows_in
@@ -205,7 +205,7 @@ def main() -> int:
         by_score = "skipped"
         if isinstance(where, Path):
             task = replace(rebuild(row, described(folder, "configs", row["config_hash"]), where), keep_labels=True)
-            (again,) = run(task, datasets.open_prepared(where), Stamp(1, 1, "", ""), timed=False)
+            (again,) = run(task, datasets.open_prepared(where), Provenance(1, 1, "", ""), timed=False)
             by_score = "failed again"
             if again["status"] == "ok":
                 by_score = check_scores(row, np.asarray(again["labels"]), again, A, classes)

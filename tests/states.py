@@ -343,7 +343,7 @@ def _recompute(folder, trial, r_grid):
     from kmdr.clustering.kmeans import Protocol
     from kmdr.config.task import Task
     from kmdr.datasets import Dataset
-    from kmdr.harness.task import Stamp, run
+    from kmdr.harness.task import Provenance, run
 
     allow(trial.reducer, trial.engine)
     A, groups = points(trial.content)
@@ -352,7 +352,7 @@ def _recompute(folder, trial, r_grid):
     of_trial = "", trial.dataset, "", "", trial.reducer, "{}", trial.k, r_grid
     tasks = [Task(*of_trial, repeat, trial.seed, protocol, serial=True) for repeat in range(MOST_REPEATS)]
     with pinned(1):
-        rows = [row for task in tasks for row in run(task, data, Stamp(1, 1, "", ""))]
+        rows = [row for task in tasks for row in run(task, data, Provenance(1, 1, "", ""))]
     return {(row["repeat"], row["r"]): numbers(row) for row in rows}
 
 

@@ -39,7 +39,7 @@ from kmdr.harness.experiment import Experiment
 from kmdr.harness.jobs import compose, run_jobs
 from kmdr.harness.plan import Limits, parse_duration
 from kmdr.harness.progress import Progress
-from kmdr.harness.task import Stamp
+from kmdr.harness.task import Provenance
 from kmdr.harness.task import run as run_task
 from kmdr.reducers.base import Reducer
 from kmdr.reporting.build import build
@@ -331,14 +331,14 @@ def compare(
     except UserError as error:
         sentence = " ".join(str(error).split()) if "\n" in str(error) else str(error)
         raise ArgumentError(sentence.replace("kmeans.args", "engine_args").replace("kmeans.", "")) from error
-    stamp = Stamp(1, 1, code_version(), short_hash(environment()))
+    provenance = Provenance(1, 1, code_version(), short_hash(environment()))
     rows = []
     with pinned(1), Progress(len(tasks), float(len(tasks) * progress), lines=False) as bar:
         if not is_compiled() and (needed := parts(tasks)):
             with bar.compiling(COMPILE_SECONDS):
                 compile_kernels(needed, 0, bar.tell)
         for task in tasks:
-            rows += run_task(task, data, stamp)
+            rows += run_task(task, data, provenance)
             bar.advance(rows[-len(task.r_grid) :], 1.0)
     return Comparison(numeric(rows))
 

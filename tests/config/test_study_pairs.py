@@ -17,6 +17,18 @@ def test_a_study_runs_with_any_of_its_reducers_alone(study):
         assert {c["repeats"] for c in configs} <= {repeats for (other, _), repeats in whole.items() if other == name}
 
 
+def test_a_reducer_of_a_study_may_be_an_import_path_with_the_arguments_of_its_class():
+    path = "sklearn.decomposition.TruncatedSVD"
+    study = {"name": "s", "datasets": ["digits"], "reducers": ["svd", {path: {"algorithm": "arpack"}}]}
+    svd, outside = pairs({"study": study | {"most_repeats": {path: 2}}, "repeats": 5})
+    assert outside["reducer"] == {"name": "outside", "path": path, "args": {"algorithm": "arpack"}}
+    assert (svd["repeats"], outside["repeats"]) == (5, 2)
+    assert outside["study"]["reducers"] == ["svd", path]
+    asked = f"study.reducers=[{{{path}: {{algorithm: arpack}}}}]"
+    (composed,) = compose_configs("study=bzd10_fig1", asked)
+    assert dict(composed["reducer"]) == outside["reducer"]
+
+
 def test_a_mistyped_reducer_with_fewer_repetitions_is_refused():
     study = {"name": "s", "datasets": ["digits"], "reducers": ["svd"], "most_repeats": {"nome": 3}}
     with pytest.raises(UserError, match=r"no reducer under study\.most_repeats is named 'nome'"):

@@ -19,11 +19,11 @@ from kmdr.cli.arguments import COMMANDS
 from kmdr.datasets import DamagedDataError, prepared, verification
 from kmdr.datasets.acquire import find as acquire
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 
 A = np.random.default_rng(0).random((40, 12))
 Y = np.arange(40) % 4
-STAMP = Stamp(1, 1, "", "")
+PROVENANCE = Provenance(1, 1, "", "")
 
 
 @pytest.fixture(autouse=True)
@@ -215,14 +215,14 @@ def test_rows_of_a_file_that_changes_under_a_task_are_failed(when, tmp_path, mon
     path = tmp_path / "a.npy"
     np.save(path, A)
     task, data, folder = task_on(path)
-    (row,) = run(task, data, STAMP)
+    (row,) = run(task, data, PROVENANCE)
     assert row["status"] == "ok"
     if when == "before":
         flip(path, 8000)
     else:
         trials = run.__globals__["_trials"]
         monkeypatch.setattr("kmdr.harness.task._trials", lambda *a, **k: (trials(*a, **k), flip(path, 8000))[0])
-    (row,) = run(task, data, STAMP)
+    (row,) = run(task, data, PROVENANCE)
     assert row["status"] == "failed"
     assert row["error"].startswith(f"{path} changed during the run")
     assert "objective" not in row
@@ -236,7 +236,7 @@ def test_a_prepared_file_that_changes_under_a_task_fails_its_rows():
     data = datasets.open_prepared(folder)
     (task,) = experiment.tasks(data, folder)
     flip(folder / "data.npy", 4000)
-    (row,) = run(task, data, STAMP)
+    (row,) = run(task, data, PROVENANCE)
     assert (row["status"], row["error"][: len(str(folder))]) == ("failed", str(folder))
 
 
@@ -248,7 +248,7 @@ def test_a_copy_does_not_change_with_the_file(tmp_path):
     assert (folder / "A.npy").stat().st_size == path.stat().st_size
     assert (task.data_sha256, task.config_hash) == (mapped.data_sha256, mapped.config_hash)
     np.save(path, A + 1)
-    (row,) = run(task, data, STAMP)
+    (row,) = run(task, data, PROVENANCE)
     assert row["status"] == "ok"
     assert np.array_equal(data.A, A)
 

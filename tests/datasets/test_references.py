@@ -20,7 +20,7 @@ from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task, code_of, current_code
 from kmdr.datasets.check_file import check_files
 from kmdr.datasets.references import classes_of_labelings
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 from kmdr.metrics.references import agreements
 
 N = 60
@@ -266,7 +266,7 @@ def test_a_metric_that_fails_without_noise_fails_its_trial_alone(files, monkeypa
     data = load(labels=["a.txt", "b.txt"], noise=0)
     task = Task("s", "file", data.data_sha256, "", "variance", "{}", data.k, (2, 3), 0, 0, Protocol(1, 9), False,
                 keep_labels=kept, n=N, d=4, nnz=4 * N)  # fmt: skip
-    failed, done = run(task, data, Stamp(1, 1, "", ""), timed=False)
+    failed, done = run(task, data, Provenance(1, 1, "", ""), timed=False)
     assert set(calls) == {int((files["a"] != 0).sum())}
     if reason is None:
         assert json.loads(failed["metrics"])["own"] == 0.5
@@ -288,7 +288,7 @@ def test_the_code_of_rows_includes_scores_against_labelings_only_where_there_are
         data = load(**options)
         stated = json.dumps({**options, "name": "file"})
         task = Task("s", "x", data.data_sha256, "", "none", "{}", 3, (4,), 0, 0, Protocol(1, 9), False, options=stated)
-        (row,) = run(task, data, Stamp(1, 1, "", ""), timed=False)
+        (row,) = run(task, data, Provenance(1, 1, "", ""), timed=False)
         assert row["code_hash"] == expected
         assert current_code("none", "kmdr", "x", stated).startswith(expected)
 
@@ -301,7 +301,7 @@ def test_the_time_of_scoring_includes_that_against_labelings(files, monkeypatch)
     monkeypatch.setattr("kmdr.harness.task.agreements", slow)
     data = load(labels=["a.txt", "b.txt"])
     task = Task("s", "file", data.data_sha256, "", "none", "{}", data.k, (4,), 0, 0, Protocol(1, 9), False)
-    (row,) = run(task, data, Stamp(1, 1, "", ""), timed=False)
+    (row,) = run(task, data, Provenance(1, 1, "", ""), timed=False)
     assert row["score_seconds"] >= 0.2 > row["total_seconds"]
 
 

@@ -44,7 +44,7 @@ from kmdr.datasets import transfer as sent
 from kmdr.harness.engines import contract as work
 from kmdr.harness.engines.contract import Answer, Lacking, Refused, serve
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import Stamp
+from kmdr.harness.task import Provenance
 from kmdr.results.reader import read_rows
 
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="distributed is not installed")
@@ -69,12 +69,12 @@ def task(tmp_path, monkeypatch):
     return task
 
 
-STAMP = Stamp(concurrency=2, threads=1, code_version="driver", env_hash="0" * 12)
+PROVENANCE = Provenance(concurrency=2, threads=1, code_version="driver", env_hash="0" * 12)
 
 
 def test_a_worker_without_the_data_says_so_and_takes_them_in_blocks_or_as_a_whole(task, monkeypatch):
     code = task.current_code
-    assert serve(task, STAMP, code) == Lacking()
+    assert serve(task, PROVENANCE, code) == Lacking()
     monkeypatch.setattr(sent, "_BLOCK_BYTES", 200)
     folder = Path(task.folder)
     blocks = list(sent.blocks_of(folder))
@@ -83,14 +83,14 @@ def test_a_worker_without_the_data_says_so_and_takes_them_in_blocks_or_as_a_whol
         sent.receive(task.data_sha256, block)
     kept = sent.keep_received(sent.meta_of(folder))
     assert prepared_by_content() == {task.data_sha256: kept}
-    answer = serve(task, STAMP, code)
+    answer = serve(task, PROVENANCE, code)
     assert [row["status"] for row in answer.rows] == ["ok"]
     (row,) = answer.rows
     assert row["machine"] == machine() != ""
     assert row["code_version"] != "driver"
-    assert row["env_hash"] != STAMP.env_hash
+    assert row["env_hash"] != PROVENANCE.env_hash
     assert answer.environment["cpu"]
-    again = serve(task, STAMP, code, (sent.meta_of(folder), sent.arrays_of(folder)))
+    again = serve(task, PROVENANCE, code, (sent.meta_of(folder), sent.arrays_of(folder)))
     assert again.rows[0]["objective"] == row["objective"]
 
 
@@ -98,7 +98,7 @@ def test_data_that_arrive_damaged_are_not_kept(task):
     folder = Path(task.folder)
     arrays = {name: array.copy() for name, array in sent.arrays_of(folder).items()}
     arrays["A.npy"][3, 2] += 1e-12
-    answer = serve(task, STAMP, task.current_code, (sent.meta_of(folder), arrays))
+    answer = serve(task, PROVENANCE, task.current_code, (sent.meta_of(folder), arrays))
     assert [row["status"] for row in answer.rows] == ["failed"]
     assert "was damaged in transfer" in answer.rows[0]["error"]
     assert prepared_by_content() == {}
@@ -124,13 +124,13 @@ def test_a_ray_cluster_without_a_core_is_told_of_once(resources, expected, task,
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     told = []
-    (done,) = module.Cluster("node1:6379", None).perform([(task, STAMP)], told.append)
-    assert done == ((task, STAMP), Answer([], {}))
+    (done,) = module.Cluster("node1:6379", None).perform([(task, PROVENANCE)], told.append)
+    assert done == ((task, PROVENANCE), Answer([], {}))
     assert told == expected
 
 
 def test_a_worker_with_other_code_makes_no_rows(task):
-    answer = serve(task, STAMP, "f" * 12)
+    answer = serve(task, PROVENANCE, "f" * 12)
     assert isinstance(answer, Refused)
     assert "install the same version of kmdr" in answer.reason
 
@@ -142,7 +142,7 @@ def test_a_worker_generates_what_needs_no_files(tmp_path, monkeypatch):
     folder = prepare("synth", experiment.options)
     task = experiment.tasks(datasets.open_prepared(folder), folder)[0]
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "worker"))
-    answer = serve(task, STAMP, task.current_code)
+    answer = serve(task, PROVENANCE, task.current_code)
     assert isinstance(answer, Answer)
     assert {row["status"] for row in answer.rows} == {"ok"}
     assert list(prepared_by_content()) == [task.data_sha256]

@@ -14,11 +14,11 @@ from kmdr.config.task import Task, origins_of_methods
 from kmdr.datasets import Dataset
 from kmdr.harness import once as module
 from kmdr.harness.once import do_once, extend
-from kmdr.harness.task import Stamp, run, seconds_inside
+from kmdr.harness.task import Provenance, run, seconds_inside
 from kmdr.reducers import names
 from kmdr.results.schema import TIME_COLUMNS
 
-BESIDE = Stamp(concurrency=2, threads=1, code_version="v", env_hash="e")
+BESIDE = Provenance(concurrency=2, threads=1, code_version="v", env_hash="e")
 ALONE = replace(BESIDE, concurrency=1)
 STARTS = (Protocol(2, 50), Protocol(1, 50, "first_of_class"), Protocol(2, 50, "plus"))
 
@@ -111,7 +111,7 @@ def test_nothing_is_had_from_other_data_parameters_or_clusters(reducer):
 
 
 @pytest.mark.parametrize(
-    ("reducer", "stamp", "read"),
+    ("reducer", "provenance", "read"),
     [
         ("none", BESIDE, [True, False, False]),
         ("svd", BESIDE, [True, False, False]),
@@ -119,17 +119,17 @@ def test_nothing_is_had_from_other_data_parameters_or_clusters(reducer):
         ("none", ALONE, [True] * 3),
     ],
 )
-def test_what_repetitions_cluster_alike_is_read_once(reducer, stamp, read, monkeypatch):
+def test_what_repetitions_cluster_alike_is_read_once(reducer, provenance, read, monkeypatch):
     repetitions = [task(reducer, repeat, r_grid=(5,)) for repeat in range(3)]
     expected = [values(run(each, data(), ALONE)) for each in repetitions]
-    run(repetitions[0], data(), stamp)  # which warms up
+    run(repetitions[0], data(), provenance)  # which warms up
     real, seen = kmeans._kernel_input, []
     monkeypatch.setattr(kmeans, "_last", {})
     monkeypatch.setattr(kmeans, "_kernel_input", lambda *given: seen.append(given) or real(*given))
     times = []
     for each, rows in zip(repetitions, expected, strict=True):
         before = len(seen)
-        assert values(run(each, data(), stamp)) == rows
+        assert values(run(each, data(), provenance)) == rows
         times.append(len(seen) > before)
     assert times == read
 

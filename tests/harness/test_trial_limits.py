@@ -36,7 +36,7 @@ from kmdr.harness.engines.settings import Runner
 from kmdr.harness.jobs import compose
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
-from kmdr.harness.task import Stamp
+from kmdr.harness.task import Provenance
 from kmdr.harness.verify import folders_by_content, limit_of, rerun, user_limit, verify_sample
 from kmdr.results.reader import read_rows
 from kmdr.results.store import Store
@@ -535,7 +535,7 @@ def tasks(tmp_path, monkeypatch):
     return experiment.tasks(open_prepared(folder), folder)
 
 
-STAMP = Stamp(concurrency=2, threads=1, code_version="v", env_hash="0" * 12)
+PROVENANCE = Provenance(concurrency=2, threads=1, code_version="v", env_hash="0" * 12)
 
 
 def test_only_the_r_that_is_lost_fails_and_the_other_repetitions_are_divided_from_the_beginning(tasks, capsys):
@@ -546,12 +546,12 @@ def test_only_the_r_that_is_lost_fails_and_the_other_repetitions_are_divided_fro
             asked.append((call[0].repeat, call[0].r_grid))
             yield call, Lost("it died") if 3 in call[0].r_grid else execute(*call)
 
-    answers = dict(perform_with_limits(perform)((task, STAMP) for task in tasks))
+    answers = dict(perform_with_limits(perform)((task, PROVENANCE) for task in tasks))
     assert [call[0] for call in answers] == tasks
     assert capsys.readouterr().err.count("it died; each r is run by itself") == 1
     assert asked == [(0, (2, 3, 4)), *((repeat, (r,)) for repeat in range(3) for r in (2, 3, 4))]
     for (task, _), answer in answers.items():
-        whole = execute(task, STAMP).rows
+        whole = execute(task, PROVENANCE).rows
         assert [row["status"] for row in answer.rows] == ["ok", "failed", "ok"]
         assert [row["r"] for row in answer.rows] == [2, 3, 4]
         assert answer.rows[1]["error"] == "it died"
@@ -564,7 +564,7 @@ def test_a_task_with_a_late_r_is_late(tasks):
             r_grid = call[0].r_grid
             yield call, Lost("it died") if len(r_grid) > 1 else Late() if r_grid == (4,) else Answer([])
 
-    assert [answer for _, answer in perform_with_limits(perform)([(tasks[0], STAMP)])] == [Late()]
+    assert [answer for _, answer in perform_with_limits(perform)([(tasks[0], PROVENANCE)])] == [Late()]
 
 
 def test_what_runs_when_the_budget_ends_is_stopped_and_left_to_the_same_command(rogue, monkeypatch):

@@ -17,7 +17,7 @@ from kmdr.base.text import canonical
 from kmdr.clustering import kmeans
 from kmdr.config.task import Task
 from kmdr.datasets import Dataset, registry
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 from kmdr.linalg import (
     fast_frobenius_svd,
     matrix,
@@ -259,9 +259,9 @@ def test_no_trial_copies_a_large_matrix(reducer, params, monkeypatch, rng):
     data = Dataset("large", A, labels, 6, "0" * 64, "", "memory")
     protocol = kmeans.Protocol(n_init=1, max_iter=10)
     task = Task("", "large", "0" * 64, "", reducer, canonical(params), 6, (4,), 0, 0, protocol, True)
-    run(task, data, Stamp(1, 1, "", ""))  # compiles
+    run(task, data, Provenance(1, 1, "", ""))  # compiles
     tracemalloc.start()
-    (row,) = run(task, data, Stamp(1, 1, "", ""))
+    (row,) = run(task, data, Provenance(1, 1, "", ""))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert row["status"] == "ok", row.get("error")

@@ -18,7 +18,7 @@ from kmdr.clustering.kmeans import Protocol, lloyd, starter
 from kmdr.config.task import Task
 from kmdr.datasets import Dataset
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 from kmdr.metrics import objective
 from kmdr.papers.bmd09 import claims, facts, items
 from rows import make_results, make_rows
@@ -204,7 +204,7 @@ def test_a_run_is_drawn_again_as_it_was() -> None:
     """C drawn from a row's address gives the row's own partition."""
     data, protocol = small(), Protocol(n_init=3, max_iter=30)
     task = Task("bmd09_table1", "nips", "sha", "", "leverage", "{}", 3, (15,), 4, 0, protocol, serial=True)
-    rows = pd.DataFrame(run(task, data, Stamp(1, 1, "v", "e")))
+    rows = pd.DataFrame(run(task, data, Provenance(1, 1, "v", "e")))
     _, C = drawn_again(data, kept_run(rows))
     starts = starter(protocol, 30, 3, data.labels, generator(0, "nips", 4, "starts"))
     clustering = lloyd(C, starts(C), protocol.max_iter)
@@ -290,7 +290,7 @@ def test_partitions_are_those_of_the_rows(tmp_path: Path) -> None:
                 "bmd09_table1", "nips", "sha", "", reducer, "{}", 3, (r,), repeat, 0, Protocol(n_init=30, max_iter=30),
                 serial=True,
             )  # fmt: skip
-            rows += run(task, data, Stamp(1, 1, "v", "e"))
+            rows += run(task, data, Provenance(1, 1, "v", "e"))
     results = make_results([pd.DataFrame(rows)])
     table = facts.partitions([data], results)
     assert table[["agreement", "agreement_of_full"]].to_numpy().tolist() == [[1.0, 1.0]]

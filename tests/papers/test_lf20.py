@@ -21,7 +21,7 @@ from kmdr.datasets import Dataset
 from kmdr.figures.canvas import Drawing
 from kmdr.figures.tables import Table
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 from kmdr.linalg import top_right_singular_vectors
 from kmdr.metrics import agreement, check_matching
 from kmdr.papers.lf20 import claims, facts, items, matchings, protocol
@@ -671,7 +671,7 @@ def test_facts_words_and_tsne_are_of_the_chosen_runs() -> None:
         pd.DataFrame(
             run(
                 Task("lf20_nips_runs", "nips", "sha", "", "leverage", "{}", 3, (30,), i, 0, protocol, serial=True),
-                data, Stamp(1, 1, "v", "e"),
+                data, Provenance(1, 1, "v", "e"),
             )
         )
         for i in range(6)

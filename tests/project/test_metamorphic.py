@@ -39,13 +39,13 @@ from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.config.task import Task
 from kmdr.datasets import Dataset, from_arrays
 from kmdr.harness.jobs import compose
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 from kmdr.linalg.matrix import normalised
 from kmdr.metrics import score
 from kmdr.results.labels import read_labels
 
 EXAMPLES = int(os.environ.get("KMDR_EXAMPLES", "20"))
-STAMP = Stamp(1, 1, "v", "e")
+PROVENANCE = Provenance(1, 1, "v", "e")
 PROTOCOL = Protocol(3, 100)
 VARIANTS = (("svd", {"rank": "r"}), ("svd", {"centred": True}), ("svd", {"solver": "lapack"}))
 REDUCERS = (*((name, {}) for name in reducers.names()), *VARIANTS)
@@ -219,7 +219,7 @@ def row_of(data, reducer, params, r, seed):
         "s", "battery", data.data_sha256, "", reducer, canonical(params), data.k, (r,), 0, seed, PROTOCOL, False,
         keep_labels=True,
     )  # fmt: skip
-    (row,) = run(task, data, STAMP)
+    (row,) = run(task, data, PROVENANCE)
     return row
 
 

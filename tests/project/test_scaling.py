@@ -14,7 +14,7 @@ from kmdr.clustering.kmeans import Protocol, lloyd, plus_rows
 from kmdr.clustering.masked_kmeans import masked_lloyd
 from kmdr.config.task import Task
 from kmdr.datasets import Dataset
-from kmdr.harness.task import Stamp, run
+from kmdr.harness.task import Provenance, run
 from kmdr.linalg import mean_distance, nearest_neighbours, top_right_singular_vectors
 from kmdr.linalg.matrix import check_structure, normalised, squared_frobenius
 from kmdr.metrics import objective, residual
@@ -35,7 +35,7 @@ def whole_numbers(dtype, n=40, d=24, k=3):
 def row(A, reducer, r=6, k=3):
     task = Task("s", "toy", "hash", "", reducer, "{}", k, (r,), 0, 0, Protocol(2, 30), False)
     labels = np.arange(A.shape[0]) % k
-    return run(task, Dataset("toy", A, labels, k, "hash", "", ""), Stamp(1, 1, "v", "e"))[0]
+    return run(task, Dataset("toy", A, labels, k, "hash", "", ""), Provenance(1, 1, "v", "e"))[0]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -88,7 +88,7 @@ def test_single_bits_that_flip_are_found_and_never_give_another_number(whole, tm
         path.write_bytes(content)
         where = f"bit {bit} of byte {at} of {files[i % len(files)]}"
         wrong = faults(copy)
-        if not wrong:  # white space between the entries of an object, or the stamp that a merge compares
+        if not wrong:  # white space between the entries of an object, or the provenance that a merge compares
             assert path.suffix == ".json" or path.name == ".merged", where
         if not wrong and path.suffix == ".json":
             assert json.loads(content) == json.loads((whole / files[i % len(files)]).read_bytes()), where
@@ -177,13 +177,13 @@ def test_a_task_file_that_is_cut_anywhere_is_left_out_and_done_again(folder, cap
 @pytest.mark.parametrize("kind", [kind for kind in SPOILT if kind != "a link"])
 def test_a_damaged_table_is_made_again_from_the_task_files(folder, kind, tmp_path):
     table = folder / "rows.csv"
-    good, stamp = table.read_bytes(), table.stat().st_mtime_ns
+    good, provenance = table.read_bytes(), table.stat().st_mtime_ns
     SPOILT[kind](table, tmp_path / "outside.csv")
-    os.utime(table, ns=(stamp, stamp))
+    os.utime(table, ns=(provenance, provenance))
     assert [fault.path for fault in faults(folder)] == [table]
     with pytest.raises(DamagedError, match=r"rows\.csv (is damaged.*--repair|cannot be read .*remove it)"):
         rows_of(folder)
-    assert table.lstat().st_mtime_ns == stamp, "reading writes nothing"
+    assert table.lstat().st_mtime_ns == provenance, "reading writes nothing"
     assert run(folder, repairs=True) == 1
     assert table.read_bytes() == good
     assert faults(folder) == []

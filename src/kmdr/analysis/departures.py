@@ -11,10 +11,9 @@ from kmdr import reducers
 from kmdr.analysis.rows import named_settings
 from kmdr.base.text import canonical, override
 from kmdr.config.protocols import choice
-from kmdr.config.task import settings_of
+from kmdr.config.task import KMEANS_COLUMNS, settings_of
 from kmdr.datasets import registry
 from kmdr.harness.experiment import Experiment
-from kmdr.results.commands import KMEANS_COLUMNS
 from kmdr.results.json_files import planned_studies
 from kmdr.results.typed_rows import to_text
 

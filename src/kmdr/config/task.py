@@ -16,9 +16,12 @@ from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import Dataset, registry
 
-# Columns of a configuration in addition to data, reducer, k and seed. All follow from ``config_hash``, except the
-# options, which follow from the content of the data.
-SETTINGS = ("engine", "start", "n_init", "max_iter", "kmeans", "matching", "options")
+# The settings of k-means that have columns of their own; the column ``kmeans`` has the others.
+KMEANS_COLUMNS = ("engine", "start", "n_init", "max_iter")
+# Columns that follow from ``config_hash``, as data, reducer, k and seed do.
+CONFIG_COLUMNS = (*KMEANS_COLUMNS, "kmeans", "matching")
+# The options follow from the content of the data instead.
+SETTINGS = (*CONFIG_COLUMNS, "options")
 # Entry points of the code of every row; they are above this module.
 _EVERY_ROW = ("kmdr.harness.task:_trials", "kmdr.harness.task:_shared_key")
 # That of rows of data with several reference labelings, or noise.

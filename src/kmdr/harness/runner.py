@@ -32,7 +32,7 @@ from kmdr.harness.engines.local import Late, Lost, Workers
 from kmdr.harness.engines.settings import Runner
 from kmdr.harness.plan import ALLOWANCE_SECONDS, DRAWING_SECONDS
 from kmdr.harness.progress import Progress
-from kmdr.harness.task import Stamp, failed, seconds_inside
+from kmdr.harness.task import Provenance, failed, seconds_inside
 from kmdr.results.schema import Row
 from kmdr.results.store import Store
 from kmdr.results.text_rows import TextRow
@@ -127,7 +127,7 @@ class _TaskLocks:
 def _run_stage(
     store: Store,
     tasks: Sequence[Task],
-    stamp: Stamp,
+    provenance: Provenance,
     until: float,
     done: Callable[[Task, list[Row]], None],
     perform: Perform,
@@ -151,7 +151,7 @@ def _run_stage(
                 stage.late += 1
                 done(task, [])
             else:
-                yield task, stamp
+                yield task, provenance
 
     def write(task: Task, answer: Answer) -> tuple[Task, list[Row]]:
         if answer.environment:
@@ -168,7 +168,7 @@ def _run_stage(
             stage.inside += seconds_inside(rows)
             done(task, rows)
 
-    writes = 0 if stamp.concurrency == 1 else _WRITERS  # nothing is written while a task is timed
+    writes = 0 if provenance.concurrency == 1 else _WRITERS  # nothing is written while a task is timed
     with Stopwatch() as watch, _TaskLocks(store) as locks, ThreadPoolExecutor(_WRITERS) as writers:
         while tasks:
             taken: list[Task] = []
@@ -182,7 +182,7 @@ def _run_stage(
                         done(task, [])
                         continue
                     seldom = time.monotonic() - asked >= _SELDOM_SECONDS
-                    rows = Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
+                    rows = Answer(failed(task, provenance, answer.reason)) if isinstance(answer, Lost) else answer
                     writing.append(writers.submit(write, task, rows))
                     settle(writing, 0 if seldom else writes)
                     asked = time.monotonic()
@@ -231,8 +231,8 @@ def run_tasks(
     def done(task: Task, rows: list[Row]) -> None:
         progress.advance(rows, seconds[task])
 
-    def stamp(concurrency: int) -> Stamp:
-        return Stamp(concurrency, runner.threads, code_version(), env_hash, machine())
+    def provenance(concurrency: int) -> Provenance:
+        return Provenance(concurrency, runner.threads, code_version(), env_hash, machine())
 
     try:
         if runner.backend in ("loky", "sequential") and not is_compiled() and (needed := parts(left)):
@@ -243,11 +243,11 @@ def run_tasks(
             if serial:
                 progress.stage("timing, one at a time")
                 with _engine(one_worker, workers, progress, limit) as perform:
-                    timed = _run_stage(store, serial, stamp(1), until, done, perform)
+                    timed = _run_stage(store, serial, provenance(1), until, done, perform)
             if parallel:
                 progress.stage(f"{runner.size} at a time")
                 with _engine(runner, workers, progress, limit) as perform:
-                    other = _run_stage(store, parallel, stamp(runner.size * shards), until, done, perform)
+                    other = _run_stage(store, parallel, provenance(runner.size * shards), until, done, perform)
         store.log(
             {
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -48,7 +48,7 @@ _BY_OTHERS = ("metrics", "n_iter", "n_init_failed")
 
 
 @dataclass(frozen=True)
-class Stamp:
+class Provenance:
     """Provenance of a task's rows: the machine and the circumstances of the run."""
 
     concurrency: int
@@ -248,7 +248,7 @@ def _times(**seconds: float | None) -> Row:
     return times | ({"total_seconds": round(sum(whole), 7)} if len(whole) == 3 else {})
 
 
-def _shared(task: Task, stamp: Stamp) -> Row:
+def _shared(task: Task, provenance: Provenance) -> Row:
     name, options = data_of(task.dataset, task.options)
     return {
         "study": task.study,
@@ -268,7 +268,7 @@ def _shared(task: Task, stamp: Stamp) -> Row:
         "data_sha256": task.data_sha256,
         "code_hash": code_of(task.reducer, name, task.protocol.engine, has_labelings(name, options)),
         "guests": plugin_origins(task.reducer, task.protocol.engine, name),
-        **asdict(stamp),
+        **asdict(provenance),
     }
 
 
@@ -294,7 +294,7 @@ def _shared_key(task: Task, data: Dataset, threads: int) -> Key:
     return (data.data_sha256, data.A.dtype.name, task.reducer, task.params, task.k, threads)
 
 
-def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[Row]:
+def run(task: Task, data: Dataset, provenance: Provenance, *, timed: bool = True) -> list[Row]:
     """Run a task and return its rows.
 
     Parameters
@@ -320,11 +320,11 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     Third-party code may draw from a generator that is not observed here, so it is never shared.
     """
     if reason := changed(data):
-        return failed(task, stamp, reason)
+        return failed(task, provenance, reason)
     reducers.check_output(task.reducer)
-    alone = task.serial or stamp.concurrency == 1
+    alone = task.serial or provenance.concurrency == 1
     third_party = origins_of_methods(task.reducer, task.protocol.engine, plugin_roots())
-    key = None if alone or third_party else _shared_key(task, data, stamp.threads)
+    key = None if alone or third_party else _shared_key(task, data, provenance.threads)
     kind = sp.issparse(data.A), is_out_of_core(data.A), data.A.dtype.name
     if third_party or metrics.has_custom():
         data = _protected(data)
@@ -336,17 +336,17 @@ def run(task: Task, data: Dataset, stamp: Stamp, *, timed: bool = True) -> list[
     warm_up(task.reducer, task.params, task.protocol, *kind, not alone)
     begin()
     if alone and timed:
-        _warm_cells(task, data, stamp.threads)
+        _warm_cells(task, data, provenance.threads)
         begin()
     references, settings = references_of(data), {"key": key, "together": not alone}
     labelled = replace(task, keep_labels=True) if third_party else task
     if references is None:
-        rows = _guarded_trials(labelled, data, _shared(task, stamp), **settings)
+        rows = _guarded_trials(labelled, data, _shared(task, provenance), **settings)
     else:
-        rows = _trials_against(references, labelled, data, _shared(task, stamp), **settings)
+        rows = _trials_against(references, labelled, data, _shared(task, provenance), **settings)
     if reason := changed(data):
-        return failed(task, stamp, reason)
-    return [_checked(row, task, stamp) for row in rows]
+        return failed(task, provenance, reason)
+    return [_checked(row, task, provenance) for row in rows]
 
 
 def _protected(data: Dataset) -> Dataset:
@@ -357,14 +357,16 @@ def _protected(data: Dataset) -> Dataset:
     return replace(data, A=read_only(A), labels=read_only(data.labels))
 
 
-def _checked(row: Row, task: Task, stamp: Stamp) -> Row:
+def _checked(row: Row, task: Task, provenance: Provenance) -> Row:
     """Return a row, or a failed one if third-party code returned too many clusters or a value that no table has."""
     labels = row.get("labels") if task.keep_labels else row.pop("labels", None)
     texts = {name: "" if row.get(name) is None else str(row[name]) for name in _BY_OTHERS}
     reasons = [str(fault) for name, text in texts.items() if (fault := value_fault(name, text))]
     if labels is not None and (count := len(np.unique(labels))) > task.k:
         reasons.append(f"{count} clusters, expected at most {task.k}")
-    return failed(task.restricted((row["r"],)), stamp, f"third-party code returned {reasons[0]}")[0] if reasons else row
+    if not reasons:
+        return row
+    return failed(task.restricted((row["r"],)), provenance, f"third-party code returned {reasons[0]}")[0]
 
 
 def _trials_against(
@@ -396,10 +398,10 @@ def _trials_against(
     return rows
 
 
-def failed(task: Task, stamp: Stamp, reason: str) -> list[Row]:
+def failed(task: Task, provenance: Provenance, reason: str) -> list[Row]:
     """Return the rows of a task that could not be run to its end, in the form of `run`."""
     error = " ".join(reason.split())
-    return [{**_shared(task, stamp), "r": r, "status": "failed", "error": error} for r in task.r_grid]
+    return [{**_shared(task, provenance), "r": r, "status": "failed", "error": error} for r in task.r_grid]
 
 
 def seconds_inside(rows: list[Row]) -> float:

@@ -54,7 +54,7 @@ from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
 from kmdr.harness.engines.contract import Answer, attempt, end_children, limited
 from kmdr.harness.engines.local import Lost
 from kmdr.harness.progress import Progress
-from kmdr.harness.task import Stamp
+from kmdr.harness.task import Provenance
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file
 from kmdr.results.manifests import described, local_paths
@@ -214,10 +214,10 @@ def verify(
             reducers.make_allowed(task.reducer, config["params"])
     except (UserError, TypeError, ValueError) as error:  # settings that no run takes
         return Comparison(row, "different", f"its settings are refused: {error}")
-    stamp = Stamp(1, int(row["threads"]), "", "")
+    provenance = Provenance(1, int(row["threads"]), "", "")
     if false := _false_sizes(row, data):
         return Comparison(row, "different", false)
-    answer = attempt(task, stamp, limit_of(row, given), timed=False)
+    answer = attempt(task, provenance, limit_of(row, given), timed=False)
     if not isinstance(answer, Answer):
         reason = answer.reason if isinstance(answer, Lost) else "stopped"
         return Comparison(row, "not verified", reason)

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kmdr.base.text import override
-from kmdr.config.task import SETTINGS, data_of
+from kmdr.config.task import KMEANS_COLUMNS, data_of
 from kmdr.results.schema import WHOLE_NUMBERS
-
-# The settings of k-means that have columns of their own; the column ``kmeans`` has the others.
-KMEANS_COLUMNS = SETTINGS[:4]
 
 
 def command_of(row: Mapping[str, Any], r_grid: Sequence[int], repeats: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kmdr.base.text import canonical, short_hash, single_line
-from kmdr.config.task import SETTINGS, settings_of
+from kmdr.config.task import CONFIG_COLUMNS, KMEANS_COLUMNS, settings_of
 from kmdr.results.manifests import read_configs
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS, NUMBER, NUMBERS, VALUES, WHOLE_NUMBERS
 from kmdr.results.untrusted_text import parse_json
@@ -23,9 +23,8 @@ _MOST_NAME = 200  # bytes of a name, so that it can be a file's
 _MOST_TEXT = 10_000  # bytes of another text
 _MOST_NAMED = 10  # kinds of refused rows
 _NAMES = ("study", "dataset", "reducer")
-_KMEANS_COLUMNS = SETTINGS[:4]
 # The columns that together state a configuration.
-_CONFIG_COLUMNS = ("config_hash", "dataset", "data_sha256", "reducer", "params", "k", "seed", *SETTINGS[:6])
+_STATED_COLUMNS = ("config_hash", "dataset", "data_sha256", "reducer", "params", "k", "seed", *CONFIG_COLUMNS)
 _ROUNDING_OF_TIMES = 1e-6
 
 
@@ -111,7 +110,7 @@ def _to_floats(texts: Sequence[str]) -> NDArray[np.float64]:
 
 def config_of(row: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration that a row's columns state, like `kmdr.config.task.Task.config`."""
-    kmeans = {name: int(row[name]) if name in WHOLE_NUMBERS else row[name] for name in _KMEANS_COLUMNS if row[name]}
+    kmeans = {name: int(row[name]) if name in WHOLE_NUMBERS else row[name] for name in KMEANS_COLUMNS if row[name]}
     return {
         **{name: row[name] for name in ("dataset", "data_sha256", "reducer", "matching")},
         **{name: int(row[name]) for name in ("k", "seed")},
@@ -126,7 +125,7 @@ def settings_in(config: Any) -> dict[str, str]:
         settings = {name: str(value) for name, value in settings_of(config).items()}
     except (LookupError, TypeError, AttributeError, RecursionError):
         return {}
-    valid = settings.keys() == set(SETTINGS[:6]) and not any(value_fault(*item) for item in settings.items())
+    valid = settings.keys() == set(CONFIG_COLUMNS) and not any(value_fault(*item) for item in settings.items())
     return settings if valid and settings["engine"] else {}
 
 
@@ -193,7 +192,7 @@ class RowCheck:
         for (data, *of_data, _, _), _ in Counter(sizes).most_common():
             self._sizes.setdefault(data, of_data)
         refuse(sizes, self._false_size)
-        refuse(_rows_of(columns, _CONFIG_COLUMNS), self._false_config)
+        refuse(_rows_of(columns, _STATED_COLUMNS), self._false_config)
         self._rows += len(done)
         for fault in faults.values():
             self._first.setdefault(fault.column, fault)
@@ -221,7 +220,7 @@ class RowCheck:
         return None
 
     def _false_config(self, values: tuple[str, ...]) -> ValueFault | None:
-        row = dict(zip(_CONFIG_COLUMNS, values, strict=True))
+        row = dict(zip(_STATED_COLUMNS, values, strict=True))
         key = row["config_hash"]
         row |= self.settings(key, row["engine"])
         config = config_of(row)
@@ -232,7 +231,7 @@ class RowCheck:
             return ValueFault(
                 "config_hash", key, "the hash of the other columns or of a configuration in configs.jsonl"
             )
-        stated = {name: str(known.get(name)) for name in _CONFIG_COLUMNS[1:]}
+        stated = {name: str(known.get(name)) for name in _STATED_COLUMNS[1:]}
         stated |= {"params": canonical(known.get("params")), **settings_in(known)}
         name = next((name for name in stated if row[name] != stated[name]), "config_hash")
         return ValueFault(

@@ -24,7 +24,7 @@ from kmdr.base.threads import pin
 from kmdr.config.task import Task, data_of
 from kmdr.datasets import Dataset, open_prepared, registry, transfer
 from kmdr.harness.engines.local import Late, Lost, Workers
-from kmdr.harness.task import Stamp, failed, run
+from kmdr.harness.task import Provenance, failed, run
 from kmdr.results.schema import Row
 
 # States of a dataset (`kmdr.datasets.Availability`) in which it is available without a network.
@@ -52,7 +52,7 @@ class Refused:
 
 
 # Arguments of `execute`.
-Call = tuple[Task, Stamp]
+Call = tuple[Task, Provenance]
 # Yields the answers of calls as they come, and takes the calls one by one, each when a worker is free for it.
 Perform = Callable[[Iterable[Call]], Iterator[tuple[Call, Answer | Lost | Late]]]
 
@@ -71,9 +71,9 @@ class Cluster(Protocol):
         ...
 
 
-def never_alone(stamp: Stamp, workers: int = 0) -> Stamp:
+def never_alone(provenance: Provenance, workers: int = 0) -> Provenance:
     """Return the provenance of a trial on a cluster: never serial, as other workers may join unnoticed."""
-    return replace(stamp, concurrency=max(2, workers or stamp.concurrency))
+    return replace(provenance, concurrency=max(2, workers or provenance.concurrency))
 
 
 def call_name(call: tuple[Any, ...]) -> str:
@@ -92,10 +92,10 @@ def _data(folder: str, data_sha256: str, verify: str) -> Dataset:
 _pin_once = cache(pin)
 
 
-def execute(task: Task, stamp: Stamp, *, timed: bool = True) -> Answer:
+def execute(task: Task, provenance: Provenance, *, timed: bool = True) -> Answer:
     """Run one task of the driver, which is trusted, on the data in its folder; ``timed`` is as for `run`."""
     allow(task.reducer, task.protocol.engine)
-    _pin_once(stamp.threads)
+    _pin_once(provenance.threads)
     try:
         data = _data(task.folder, task.data_sha256, task.verify)
         if data.data_sha256 != task.data_sha256:
@@ -103,9 +103,9 @@ def execute(task: Task, stamp: Stamp, *, timed: bool = True) -> Answer:
                 f"{task.folder} has other data than when this run began; another command prepared {task.dataset} "
                 "again, so run the same command again"
             )
-        return Answer(run(task, data, stamp, timed=timed))
+        return Answer(run(task, data, provenance, timed=timed))
     except UserError as error:  # damaged or changed data: the other tasks continue
-        return Answer(failed(task, stamp, str(error)))
+        return Answer(failed(task, provenance, str(error)))
 
 
 # -- with limits -----------------------------------------------------------------------------------------------------
@@ -146,18 +146,18 @@ def perform_with_limits(perform: Perform) -> Perform:
         configurations: set[str] = set()
 
         def divide(call: Call) -> bool:
-            task, stamp = call
+            task, provenance = call
             if len(task.r_grid) == 1 or task.config_hash not in configurations:
                 return False
             whole = _Divided(call, {})
-            parts = [(task.restricted((r,)), stamp) for r in task.r_grid]
+            parts = [(task.restricted((r,)), provenance) for r in task.r_grid]
             divided.update(dict.fromkeys(parts, whole))
             source.first.extend(parts)
             return True
 
         source = _Source(calls, divide)
         for call, answer in perform(source):
-            task, stamp = call
+            task, provenance = call
             if isinstance(answer, Lost):
                 configurations.add(task.config_hash)
                 if divide(call):
@@ -168,7 +168,7 @@ def perform_with_limits(perform: Perform) -> Perform:
                 yield call, answer
                 continue
             whole.answers[task.r_grid[0]] = (
-                Answer(failed(task, stamp, answer.reason)) if isinstance(answer, Lost) else answer
+                Answer(failed(task, provenance, answer.reason)) if isinstance(answer, Lost) else answer
             )
             if len(whole.answers) == len(whole.call[0].r_grid):
                 yield whole.call, _united(whole)
@@ -189,19 +189,19 @@ def _united(whole: _Divided) -> Answer | Late:
 _children: dict[tuple[Limit, int, bool], Workers] = {}
 
 
-def attempt(task: Task, stamp: Stamp, limit: Limit, *, timed: bool = True) -> Answer | Lost | Late:
+def attempt(task: Task, provenance: Provenance, limit: Limit, *, timed: bool = True) -> Answer | Lost | Late:
     """Run a task as `execute` does; with limits, in a process of its own that is killed if a trial exceeds them."""
     if not limit.is_limited:
-        return execute(task, stamp, timed=timed)
-    key = (limit, stamp.threads, timed)
+        return execute(task, provenance, timed=timed)
+    key = (limit, provenance.threads, timed)
     if key not in _children:
         end_children()
-        _children[key] = Workers(partial(execute, timed=timed), stamp.threads, tell, limit=limit)
+        _children[key] = Workers(partial(execute, timed=timed), provenance.threads, tell, limit=limit)
 
     def perform(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         yield from _children[key].run(calls, 1, call_name)
 
-    ((_, answer),) = perform_with_limits(perform)([(task, stamp)])
+    ((_, answer),) = perform_with_limits(perform)([(task, provenance)])
     return answer
 
 
@@ -250,7 +250,7 @@ def check_installation() -> None:
 
 def serve(
     task: Task,
-    stamp: Stamp,
+    provenance: Provenance,
     code: str,
     parcel: transfer.Parcel | None = None,
     limit: Limit = UNLIMITED,
@@ -270,14 +270,14 @@ def serve(
         try:
             folder = transfer.keep(*parcel) if parcel else _folder(task)
         except UserError as error:
-            return Answer(failed(task, stamp, str(error)))
+            return Answer(failed(task, provenance, str(error)))
         if folder is None:
             return Lacking()
         manifest, key = _this_environment()
-        stamp = replace(stamp, code_version=code_version(), env_hash=key, machine=machine())
-        answer = attempt(replace(task, folder=str(folder)), stamp, limit)
+        provenance = replace(provenance, code_version=code_version(), env_hash=key, machine=machine())
+        answer = attempt(replace(task, folder=str(folder)), provenance, limit)
         if isinstance(answer, Lost):  # it exceeds a limit
-            answer = Answer(failed(task, stamp, answer.reason))
+            answer = Answer(failed(task, provenance, answer.reason))
         return replace(answer, environment=manifest) if isinstance(answer, Answer) else answer
 
 

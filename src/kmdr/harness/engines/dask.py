@@ -150,12 +150,12 @@ class Cluster:
         finished = distributed.as_completed(with_results=True, raise_errors=False, loop=self._client.loop)
 
         def submit(attempt: _Attempt) -> None:
-            task, stamp = attempt.call
-            stamp = never_alone(stamp, max(self._look().values(), default=2))
+            task, provenance = attempt.call
+            provenance = never_alone(provenance, max(self._look().values(), default=2))
             workers = attempt.workers or (self._usable() if any(self._faults.values()) else None)
             future = self._client.submit(
-                _serve, task, stamp, task.current_code, None, limit,
-                key=f"kmdr-{short_hash([repr(task), *astuple(stamp), attempt.number])}",
+                _serve, task, provenance, task.current_code, None, limit,
+                key=f"kmdr-{short_hash([repr(task), *astuple(provenance), attempt.number])}",
                 retries=TRIES - 1, workers=workers, allow_other_workers=bool(workers),
             )  # fmt: skip
             in_flight[future.key] = future, attempt

@@ -74,8 +74,8 @@ class Cluster:
         in_flight: dict[Any, Call] = {}
 
         def submit(call: Call, parcel: Any = None) -> None:
-            task, stamp = call
-            in_flight[serving.remote(task, never_alone(stamp), task.current_code, parcel, limit)] = call
+            task, provenance = call
+            in_flight[serving.remote(task, never_alone(provenance), task.current_code, parcel, limit)] = call
 
         while True:
             size = self.size()
