@@ -369,59 +369,14 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
     environment = _environment()
     names = shared_names(report)
     environment.filters["with_kind"] = lambda text: with_kind(text, names)
-    style, start_script, script, views_script = (
-        environment.get_template(name).render() for name in ("style.css", "start.js", "report.js", "views.js")
-    )
-    explores = bool(report.explored.get("views"))
-    parts: dict[str, object] = {"explored": ""}
-    if explores:
-        explored = {**report.explored, **({"atlas": report.atlas.data} if report.atlas else {})}
-        parts = {"explored": packed(data_text(explored)), "views_script": Markup(views_script)}
-    summaries = paper_summaries(report)
     sections = paper_sections(report)
-    of_page = views(report, sections)
-    of_kmdr, shown_names = [paper.name for paper in built_in()], [paper.name for paper in report.papers]
     content = {
-        "style": Markup(style),
-        "start_script": Markup(start_script),
-        "script": Markup(script),
-        "paper_titles": {section.paper.name: section.title for section in sections},
-        **parts,
-        "policy": _policy(
-            [style],
-            [start_script, script, *([views_script] if explores else [])],
-        ),
+        **_page_parts(environment, report),
+        **_menu_and_search(report, sections),
+        **_results_of_papers(report, sections),
+        **_runs_and_states(report),
         "report": report,
-        "paper_sections": sections,
-        "views": of_page,
-        "menu": [(group, list(inside)) for group, inside in groupby(of_page, key=lambda view: view.group)],
-        "tables": packed(
-            json.dumps({e.reproduction.item.id: _bare(e.numbers) for s in sections for e in s.items if e.numbers})
-        ),
-        "search_index": Markup(_script_json(entries(report, [(view.id, view.title) for view in of_page]))),
         "question": QUESTION if report.papers else "Your runs of k-means after dimensionality reduction",
-        "causes": failures(report.verdicts),
-        "summaries": summaries,
-        "leading": leading(summaries),
-        "anchors": {v.claim.id: v.claim.id for v in report.verdicts}
-        | {study["name"]: f"study-{study['name']}" for study in report.studies},
-        "answer": [f.text for summary in summaries.values() for f in summary.findings if f.sentence.answer],
-        "open_claims": [(v, left_open(v)) for v in report.verdicts if v.outcome == "undecided"],
-        "atlas": {title: [_shown(p) for p in some] for title, some in report.atlas.pieces.items()}
-        if report.atlas
-        else {},
-        "custom": _runs(report.custom),
-        "beyond": _runs(report.beyond),
-        "shortfalls": shortfalls(report.plan),
-        "printed_note": NOTE,
-        "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
-        "built_in": [name for name in shown_names if name in of_kmdr],
-        "all_built_in": set(of_kmdr) <= set(shown_names),
-        "paper_names": shown_names,
-        "rerun_commands": _rerun_commands(report),
-        "item_counts": _counts((reproduction.state for reproduction in report.items), ITEM_STATES),
-        "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
-        "papers_in_words": number_word(len(report.papers)),
         "made_by": made_by,
     }
     pages: dict[str, tuple[str, PaperSection | None]] = {
@@ -437,3 +392,73 @@ def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
     }
     tidied = {name: text if name == "index.html" else re.sub(r"\n{3,}", "\n\n", text) for name, text in texts.items()}
     return {Path("report", name): printable(text).encode() for name, text in tidied.items()}
+
+
+def _page_parts(environment: Environment, report: Report) -> dict[str, Any]:
+    """Return style, scripts and the data that they read, and the policy that allows these scripts alone."""
+    style, start_script, script, views_script = (
+        environment.get_template(name).render() for name in ("style.css", "start.js", "report.js", "views.js")
+    )
+    parts: dict[str, Any] = {"explored": ""}
+    scripts = [start_script, script]
+    if report.explored.get("views"):
+        explored = {**report.explored, **({"atlas": report.atlas.data} if report.atlas else {})}
+        parts = {"explored": packed(data_text(explored)), "views_script": Markup(views_script)}
+        scripts.append(views_script)
+    return {
+        "style": Markup(style),
+        "start_script": Markup(start_script),
+        "script": Markup(script),
+        "policy": _policy([style], scripts),
+        **parts,
+    }
+
+
+def _menu_and_search(report: Report, sections: Sequence[PaperSection]) -> dict[str, Any]:
+    """Return the views of the page, by which its menu and its search lead, and the places of claims and studies."""
+    of_page = views(report, sections)
+    return {
+        "views": of_page,
+        "menu": [(group, list(inside)) for group, inside in groupby(of_page, key=lambda view: view.group)],
+        "search_index": Markup(_script_json(entries(report, [(view.id, view.title) for view in of_page]))),
+        "anchors": {v.claim.id: v.claim.id for v in report.verdicts}
+        | {study["name"]: f"study-{study['name']}" for study in report.studies},
+    }
+
+
+def _results_of_papers(report: Report, sections: Sequence[PaperSection]) -> dict[str, Any]:
+    """Return the sections of the papers and what is said of their claims, tables and figures together."""
+    summaries = paper_summaries(report)
+    shown_papers, of_kmdr = [paper.name for paper in report.papers], [paper.name for paper in built_in()]
+    return {
+        "paper_sections": sections,
+        "paper_titles": {section.paper.name: section.title for section in sections},
+        "paper_names": shown_papers,
+        "papers_in_words": number_word(len(report.papers)),
+        "built_in": [name for name in shown_papers if name in of_kmdr],
+        "all_built_in": set(of_kmdr) <= set(shown_papers),
+        "summaries": summaries,
+        "leading": leading(summaries),
+        "answer": [f.text for summary in summaries.values() for f in summary.findings if f.sentence.answer],
+        "causes": failures(report.verdicts),
+        "open_claims": [(v, left_open(v)) for v in report.verdicts if v.outcome == "undecided"],
+        "outcome_counts": _counts((verdict.outcome for verdict in report.verdicts), OUTCOMES),
+        "printed_note": NOTE,
+        "printed": [(paper, shares(paper.folder), agreement(paper.folder)) for paper in report.papers],
+        "tables": packed(
+            json.dumps({e.reproduction.item.id: _bare(e.numbers) for s in sections for e in s.items if e.numbers})
+        ),
+    }
+
+
+def _runs_and_states(report: Report) -> dict[str, Any]:
+    """Return the atlas, the user's runs, and the state of the run of each study and item."""
+    atlas = report.atlas.pieces if report.atlas else {}
+    return {
+        "atlas": {title: [_shown(piece) for piece in pieces] for title, pieces in atlas.items()},
+        "custom": _runs(report.custom),
+        "beyond": _runs(report.beyond),
+        "shortfalls": shortfalls(report.plan),
+        "rerun_commands": _rerun_commands(report),
+        "item_counts": _counts((reproduction.state for reproduction in report.items), ITEM_STATES),
+    }
