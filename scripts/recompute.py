@@ -1185,7 +1185,7 @@ SKLEARN = {
 OTHER_CODE: dict[str, OtherCode] = {
     "bzd10-4": ("flip_speed_bzd10", "bzd10_fig1|bzd10_fig1_times", {"reducer": SKLEARN}),
     "bzd10-5": (
-        "flip_speed_reductions_bzd10", "bzd10_table2|bzd10_table2_signs|bzd10_table2_times", {"reducer": SKLEARN}
+        "flip_speed_reductions_bzd10", "bzd10_table2_times|bzd10_table2|bzd10_table2_signs", {"reducer": SKLEARN}
     ),
     "bzmd15-1": ("flip_speed_bzmd15", "bzmd15_fig1|bzmd15_synth_times", {}),
     "bzmd15-9": (
