@@ -6,7 +6,9 @@ taken. A paper may name further studies for its claims (``[[implementations]]`` 
 timed on several machines, it is repeated on each.
 """
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import serial_rows
@@ -47,6 +49,17 @@ def basis_of(verdict: Verdict, results: Results, flips: Sequence[Flip]) -> Basis
     )
     machines = tuple(_measure_machines(verdict.claim, results))
     return Basis(_rests_on(ours, others, machines), others + machines)
+
+
+def other_implementation_of(verdict: Verdict, component: Component) -> dict[str, Any]:
+    """Return a statement on time with another implementation, if it was measured."""
+    others = verdict.basis.others if verdict.basis and component.kind == "time" else ()
+    what, other = next(
+        ((other.what, other.components[component.label]) for other in others if component.label in other.components),
+        ("", None),
+    )
+    ends = {f"other_{name}": getattr(other, name) if other else math.nan for name in ("effect", "low", "high", "n")}
+    return {"other_implementation": what, **ends}
 
 
 def _rests_on(ours: Sequence[Component], others: Sequence[OtherTimes], machines: Sequence[OtherTimes]) -> RestsOn:
@@ -90,9 +103,9 @@ def _measure_implementations(claim: Claim, results: Results, flips: Sequence[Fli
 
 
 def _describe(flip: Flip) -> str:
-    """Return the title of a flip, and what stands for what in it."""
+    """Return the title of a flip, and what stands for what in it; of an import path, the class."""
     datasets = (f"{dataset_label(new)} stands for {dataset_label(old)}" for new, old in flip.datasets.items())
-    reducers = (f"{new} stands for {old}" for new, old in flip.reducers.items())
+    reducers = (f"{new.rpartition('.')[2]} stands for {old}" for new, old in flip.reducers.items())
     return "; ".join([flip.title, *datasets, *reducers])
 
 

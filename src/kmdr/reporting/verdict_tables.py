@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.statistics import Component
-from kmdr.claims.verdicts import GROUPS, Verdict, evidence
+from kmdr.claims.implementations import other_implementation_of
+from kmdr.claims.verdicts import GROUPS, evidence
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting import seeds
 from kmdr.reporting.margins import changes_at
@@ -95,23 +96,12 @@ def _components(report: Report) -> list[dict[str, Any]]:
             **_interval(component),
             "margin_of_ours": float(component.margin) if component.margin else "",
             "statement_verdict": "" if why else verdict.statement(component),
-            **_with_other_implementation(verdict, component),
+            **other_implementation_of(verdict, component),
             "decides": f"no, {why}" if why else "side" if component.part in verdict.claim.side else "yes",
         }
         for verdict in report.verdicts
         for component, why in evidence(verdict)
     ]
-
-
-def _with_other_implementation(verdict: Verdict, component: Component) -> dict[str, Any]:
-    """Return a statement on time with another implementation, if it was measured."""
-    others = verdict.basis.others if verdict.basis and component.kind == "time" else ()
-    what, other = next(
-        ((other.what, other.components[component.label]) for other in others if component.label in other.components),
-        ("", None),
-    )
-    ends = {f"other_{name}": getattr(other, name) if other else np.nan for name in ("effect", "low", "high", "n")}
-    return {"other_implementation": what, **ends}
 
 
 def _margins(report: Report) -> list[dict[str, Any]]:
