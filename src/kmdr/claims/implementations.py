@@ -51,7 +51,7 @@ def basis_of(verdict: Verdict, results: Results, flips: Sequence[Flip]) -> Basis
     return Basis(_rests_on(ours, others, machines), others + machines)
 
 
-def other_implementation_columns(verdict: Verdict, component: Component) -> dict[str, Any]:
+def times_by_other_code(verdict: Verdict, component: Component) -> dict[str, Any]:
     """Return a statement on time with another implementation, if it was measured."""
     others = verdict.basis.others if verdict.basis and component.kind == "time" else ()
     what, other = next(

@@ -17,7 +17,7 @@ import pandas as pd
 
 from kmdr.base.text import format_number, typeset
 from kmdr.claims.effects import decided
-from kmdr.claims.implementations import other_implementation_columns
+from kmdr.claims.implementations import times_by_other_code
 from kmdr.claims.summary import Sentence
 from kmdr.claims.verdicts import Verdict, evidence
 from kmdr.reporting.model import Report
@@ -59,7 +59,7 @@ def _statements(verdict: Verdict) -> pd.DataFrame:
         {
             **component._asdict(), "ours": component.reported - component.effect, "decides": not why,
             "outcome": verdict.statement(component) if not why else decided(component.p_for, component.p_against),
-            **other_implementation_columns(verdict, component),
+            **times_by_other_code(verdict, component),
         }
         for component, why in evidence(verdict)
     ]  # fmt: skip

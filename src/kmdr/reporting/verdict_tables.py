@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.analysis.statistics import Component
-from kmdr.claims.implementations import other_implementation_columns
+from kmdr.claims.implementations import times_by_other_code
 from kmdr.claims.verdicts import GROUPS, evidence
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting import seeds
@@ -96,7 +96,7 @@ def _components(report: Report) -> list[dict[str, Any]]:
             **_interval(component),
             "margin_of_ours": float(component.margin) if component.margin else "",
             "statement_verdict": "" if why else verdict.statement(component),
-            **other_implementation_columns(verdict, component),
+            **times_by_other_code(verdict, component),
             "decides": f"no, {why}" if why else "side" if component.part in verdict.claim.side else "yes",
         }
         for verdict in report.verdicts
