@@ -13,6 +13,7 @@ import subprocess
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask as configuration
 import pytest
@@ -509,3 +510,25 @@ def test_an_adaptive_cluster_grows(tmp_path, monkeypatch):
     assert most == 2
     rows = read_rows(tmp_path / "there" / "rows.csv")
     assert [row["status"] for row in rows] == ["ok"] * 240
+
+
+def test_a_job_that_ends_before_dask_lists_it_is_not_taken_for_cancelled(tmp_path):
+    """Jobs submitted together are listed when the last one was submitted; the run waited for such a job for ever."""
+    jobs = batch.Jobs(tmp_path, "slurm", 2)
+    listed = {}
+    jobs.cluster = SimpleNamespace(workers=listed, loop=SimpleNamespace(add_callback=lambda *_: None))
+    job = SimpleNamespace(
+        name="0", connected=False, status=distributed.core.Status.running, log_directory=tmp_path, job_id="7"
+    )
+    mark = tmp_path / "a.ended"
+    jobs._jobs[mark] = job
+    mark.touch()
+    assert jobs.replace_ended(()) == []
+    listed["0"] = job
+    (line,) = jobs.replace_ended(())
+    assert "ended before its worker connected" in line
+    assert not mark.exists()
+    jobs._jobs[mark] = SimpleNamespace(name="1", status=distributed.core.Status.closed)
+    mark.touch()
+    assert jobs.replace_ended(()) == []  # it was cancelled
+    assert not mark.exists()

@@ -109,11 +109,15 @@ class Jobs:
             job, reason = self._refused.pop()
             failed.append((job, f"was refused ({reason})"))
         for mark in self._folder.glob("*.ended"):
-            mark.unlink(missing_ok=True)
-            job = self._jobs.pop(mark)
-            cancelled = current.get(job.name) is not job
-            if cancelled:
+            job = self._jobs[mark]
+            is_listed = current.get(job.name) is job
+            # Dask lists jobs that were submitted together only when the last one was, and one may have ended by then.
+            if not is_listed and job.status != Status.closed:
                 continue
+            mark.unlink(missing_ok=True)
+            del self._jobs[mark]
+            if not is_listed:
+                continue  # it was cancelled
             if job.connected:
                 self._submit_again(job, 0)
             else:
