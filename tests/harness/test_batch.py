@@ -516,7 +516,7 @@ def test_a_job_that_ends_before_dask_lists_it_is_not_taken_for_cancelled(tmp_pat
     """Jobs submitted together are listed when the last one was submitted; the run waited for such a job for ever."""
     jobs = batch.Jobs(tmp_path, "slurm", 2)
     listed = {}
-    jobs.cluster = SimpleNamespace(workers=listed, loop=SimpleNamespace(add_callback=lambda *_: None))
+    jobs.cluster = SimpleNamespace(workers=listed, loop=SimpleNamespace(add_callback=lambda *_: None, call_later=None))
     job = SimpleNamespace(
         name="0", connected=False, status=distributed.core.Status.running, log_directory=tmp_path, job_id="7"
     )
