@@ -1189,7 +1189,7 @@ OTHER_CODE: dict[str, OtherCode] = {
     ),
     "bzmd15-1": ("flip_speed_bzmd15", "bzmd15_fig1|bzmd15_synth_times", {}),
     "bzmd15-9": (
-        "flip_speed_real_bzmd15", "bzmd15_fig1|bzmd15_fig2|bzmd15_fig3|bzmd15_fig3_orl|bzmd15_times", {}
+        "flip_speed_real_bzmd15", "bzmd15_times|bzmd15_fig1|bzmd15_fig2|bzmd15_fig3|bzmd15_fig3_orl", {}
     ),
     "lf20-3": ("flip_speed_lf20", "lf20_orl|lf20_times", {"reducer": {"gaussian": "random_sign"}}),
     "lf20-12": ("flip_speed_lf20", "lf20_fig5|lf20_fig4_times", {"dataset": {"orl": "orl_64x64"}}),
