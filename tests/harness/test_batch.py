@@ -528,7 +528,8 @@ def test_a_job_that_ends_before_dask_lists_it_is_not_taken_for_cancelled(tmp_pat
     (line,) = jobs.replace_ended(())
     assert "ended before its worker connected" in line
     assert not mark.exists()
-    jobs._jobs[mark] = SimpleNamespace(name="1", status=distributed.core.Status.closed)
-    mark.touch()
-    assert jobs.replace_ended(()) == []  # it was cancelled
-    assert not mark.exists()
+    for status in ("closed", "failed"):  # it was cancelled, or its submission failed
+        jobs._jobs[mark] = SimpleNamespace(name="1", status=distributed.core.Status[status])
+        mark.touch()
+        assert jobs.replace_ended(()) == []
+        assert not mark.exists()

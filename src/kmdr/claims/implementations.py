@@ -52,7 +52,7 @@ def basis_of(verdict: Verdict, results: Results, flips: Sequence[Flip]) -> Basis
 
 
 def times_by_other_code(verdict: Verdict, component: Component) -> dict[str, Any]:
-    """Return a statement on time with another implementation, if it was measured."""
+    """Return the columns of a statement on time with another implementation; empty ones if there is none."""
     others = verdict.basis.others if verdict.basis and component.kind == "time" else ()
     what, other = next(
         ((other.what, other.components[component.label]) for other in others if component.label in other.components),

@@ -1,6 +1,5 @@
 """The datasets and reducers of a study as plain configurations: one for each pair."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
@@ -52,7 +51,7 @@ def _variants(group: str, items: Sequence[Any]) -> list[tuple[str, Config]]:
                 f"study.{group}s has {shown(item)}, which is neither a name nor one name with settings as "
                 "'{svd: {rank: r}}'; give either"
             )
-        if group == "reducer" and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", name):
+        if group == "reducer" and "." in name and all(map(str.isidentifier, name.split("."))):
             configs.append((name, {**choice(group, "outside"), "path": name, "args": dict(settings)}))
             continue
         composed = choice(group, name)

@@ -151,7 +151,7 @@ def readable_studies() -> tuple[list[Mapping[str, Any]], list[UserError]]:
 
 
 def on_request() -> frozenset[str]:
-    """Return the names of the studies that run only when they are named, because they take hours."""
+    """Return the names of the studies that run only when they are named, because they take long."""
     return frozenset(study["name"] for study in studies() if study["on_request"])
 
 

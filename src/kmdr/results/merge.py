@@ -222,8 +222,9 @@ def _take_facts(folder: Path, store: Store) -> None:
             known, new = fact_texts(store.folder, target), fact_texts(folder, file)
             if "dataset" in known and [*known] == [*new]:
                 more = new[~new["dataset"].isin(known["dataset"])]
-                table = pd.concat([known, more]).to_csv(index=False, lineterminator="\n")
-                write_table(store.folder, target, table.encode())
+                if not more.empty:
+                    table = pd.concat([known, more]).to_csv(index=False, lineterminator="\n")
+                    write_table(store.folder, target, table.encode())
 
 
 def _universes(known: Mapping[str, list[Any]], new: Mapping[str, list[Any]]) -> dict[str, list[Any]]:

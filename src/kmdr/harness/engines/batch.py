@@ -112,12 +112,12 @@ class Jobs:
             job = self._jobs[mark]
             is_listed = current.get(job.name) is job
             # Dask lists jobs that were submitted together only when the last one was, and one may have ended by then.
-            if not is_listed and job.status != Status.closed:
+            if not is_listed and job.status not in (Status.closed, Status.failed):
                 continue
             mark.unlink(missing_ok=True)
             del self._jobs[mark]
             if not is_listed:
-                continue  # it was cancelled
+                continue  # it was cancelled, or its submission failed
             if job.connected:
                 self._submit_again(job, 0)
             else:
