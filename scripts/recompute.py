@@ -643,9 +643,19 @@ def moves_alike(folder: Folder) -> NDArray[np.bool_]:
     return np.asarray(F * P >= 0)
 
 
-@rule("bzd10-4", "slope of log clustering time on log t")
+@rule("bzd10-4", "share of the increase of clustering time that is done at the middle t")
 def _(folder: Folder) -> Array:
-    return slopes(np.log(folder.table("bzd10_fig1", "orl_64x64", "random_sign", "cluster_seconds")))
+    lines = folder.table("bzd10_fig1", "orl_64x64", "random_sign", "cluster_seconds")
+    t = np.array(sizes(lines), float)
+    curves = [np.polynomial.Polynomial.fit(t, times, 2) for times in lines.to_numpy(float)]
+    ends = [(curve(t[0]), curve((t[0] + t[-1]) / 2), curve(t[-1])) for curve in curves]
+    return np.array([(middle - low) / (high - low) for low, middle, high in ends])
+
+
+@rule("bzd10-4", "clustering time at t = (?P<most>\\d+) ÷ that at t = (?P<least>\\d+)")
+def _(folder: Folder, most: str, least: str) -> tuple[Array, bool]:
+    lines = folder.table("bzd10_fig1", "orl_64x64", "random_sign", "cluster_seconds")
+    return (lines[int(most)] / lines[int(least)]).to_numpy(float), True
 
 
 @rule("bzd10-4", "total time at t = 275 ÷ that on all features")

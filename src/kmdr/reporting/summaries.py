@@ -96,6 +96,9 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
         "Easy to reproduce": paragraphs(words.easy),
         "Hard to reproduce": paragraphs(words.hard),
         "Open choices and the reported numbers": [explanation] if explanation else [],
+        "Amended tests": [
+            f"{a.claim} ({a.date}; the verdict was “{a.before}”): {a.change} {a.reason}" for a in paper.amendments
+        ],
         "Deviations": Table(pd.DataFrame(deviations, columns=["subject", "in the paper", "here", "effect"]), {}),
         "Computing time and memory": _computing(
             [*studies, *([{"name": "multiverse", **multiverse.cost}] if multiverse and multiverse.cost else [])]
