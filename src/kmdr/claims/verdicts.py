@@ -61,7 +61,7 @@ class Diagnosis:
     sentence: str
 
 
-RestsOn = Literal["methods", "implementation", "hardware", "not measured"]
+RestsOn = Literal["methods", "methods in part", "implementation", "hardware", "not measured"]
 
 
 class OtherTimes(NamedTuple):
@@ -75,11 +75,14 @@ class OtherTimes(NamedTuple):
         Of all central ones together, uncorrected; of statements that it does not measure, as with ours.
     components : mapping of str to Component
         The statements whose methods have the other implementation, by their labels.
+    replaced : frozenset of str
+        Labels of those of which no method is timed mostly with our code.
     """
 
     what: str
     outcome: Outcome
     components: Mapping[str, Component]
+    replaced: frozenset[str] = frozenset()
 
 
 class Basis(NamedTuple):
@@ -87,9 +90,10 @@ class Basis(NamedTuple):
 
     Attributes
     ----------
-    word : {"methods", "implementation", "hardware", "not measured"}
-        The methods, if the outcome of the claim is the same with every implementation that was measured; the
-        implementation or the hardware, if it differs between them.
+    word : {"methods", "methods in part", "implementation", "hardware", "not measured"}
+        The methods, if the outcome of the claim is the same with every implementation that was measured, in part if
+        some methods that decide run our code in all of them; the implementation or the hardware, if it differs between
+        them.
     """
 
     word: RestsOn

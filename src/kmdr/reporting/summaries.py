@@ -115,7 +115,9 @@ def _is_empty(part: list[str] | Table) -> bool:
 
 # The basis of an outcome on time, in words.
 BASES: Mapping[RestsOn, str] = {
-    "methods": "the methods, as the claim has the same outcome with every implementation that was timed",
+    "methods": "the methods, as the claim has the same outcome with every implementation that was timed here",
+    "methods in part": "the methods in part: the claim has the same outcome with every implementation that was timed "
+    "here, but some methods that decide it run our code in all of them",
     "implementation": "the implementation, as the claim has another outcome with another one",
     "hardware": "the machine",
     "not measured": "not measured, as no other implementation timed all the statements that decide",
