@@ -73,7 +73,7 @@ class PaperSummary:
 def paper_summaries(report: Report) -> dict[str, PaperSummary]:
     """Return the summary of each paper that was run, by name."""
     tables = sources(report)
-    ran = {study["paper"] for study in report.studies if study["rows"]}
+    ran = {study.get("paper") for study in report.studies if study["rows"]}
     return {paper.name: _summary(paper, report, tables) for paper in report.papers if paper.name in ran}
 
 
@@ -81,7 +81,7 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
     words = paper.summary
     verdicts = [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name]
     groups = {title: [v for v in verdicts if v.outcome in outcomes] for title, outcomes in OUTCOME_TITLES.items()}
-    studies = [study for study in report.studies if study["paper"] == paper.name and study["rows"]]
+    studies = [study for study in report.studies if study.get("paper") == paper.name and study["rows"]]
 
     def paragraphs(sentences: Sequence[Sentence]) -> list[str]:
         return [text for sentence in sentences if (text := cited(tables, sentence))]
