@@ -6,10 +6,12 @@ import pandas as pd
 import pytest
 
 from kmdr.analysis.statistics import Component
+from kmdr.claims import register
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.repetitions import Need
 from kmdr.claims.summary import Deviation, Sentence, Summary
 from kmdr.claims.verdicts import Diagnosis, Judgement, Verdict
+from kmdr.config.studies import studies
 from kmdr.figures.tables import cells
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.citations import cited, select
@@ -186,6 +188,17 @@ def test_a_choice_that_turns_it_is_named():
     turned = replace(verdict(kinds={"statement": BAD}, components=(part("P", 0.001),)), diagnoses=flips)
     why = reason(turned)
     assert why.endswith("; it is supported with another choice where the paper leaves one open (centred vectors)")
+
+
+def test_an_error_that_turns_it_is_not_called_an_open_choice():
+    """The slip in the labels of Figure 8 was listed as a choice that lf20 leaves open."""
+    slip = Diagnosis("flip_c", "signs as scored", "not supported", "supported", "", "the slip in the report's code")
+    turned = replace(verdict(kinds={"statement": BAD}, components=(part("P", 0.001),)), diagnoses=(slip,))
+    assert reason(turned).endswith("; it is supported only with the slip in the report's code (signs as scored)")
+    flips = {flip.study: flip for flip in register.flips(studies())}
+    assert "label" in flips["lf20_fig8_random_sign"].departs
+    assert "§5" in flips["flip_rescaled_bmd09"].departs
+    assert not flips["flip_starts_bmd09"].departs
 
 
 def test_what_is_open_says_how_many_repetitions_it_would_take():
