@@ -882,7 +882,7 @@ def _(folder: Folder, a: str, b: str, d: str) -> tuple[pd.DataFrame, bool]:
     return ratio(*(folder.table(SLOW, DATASETS[d], METHODS[m], "reduction_seconds") for m in (a, b))), True
 
 
-@rule("lst17-6", "clustering time, over that on all features, of (?P<m>\\w+) < 1, (?P<d>[^,]+)")
+@rule("lst17-6", "clustering time, over that on all features, of (?P<m>\\w+) < [0-9.]+, (?P<d>[^,]+)")
 def _(folder: Folder, m: str, d: str) -> tuple[pd.DataFrame, bool]:
     return ratio(*(folder.table(SLOW, DATASETS[d], METHODS[n], "cluster_seconds") for n in (m, "kMeans"))), True
 
