@@ -316,6 +316,18 @@ def test_a_broken_bound_refutes():
         twelfth, elsewhere = elsewhere, twelfth
     assert twelfth.effect == 5 / REPEATS
     assert twelfth.p_against < 0.05 < twelfth.p_for
+    assert "only if F_opt" not in finding.sentence
+
+
+def test_the_explanation_says_by_how_much_the_smallest_f_may_hide_a_broken_bound():
+    """One trial of 600 above the bound left the text without it, though the test is lenient all the same."""
+    rare = {"random_sign": {"objective": lambda d, r, t: 0.6 if t == 0 else 0.35 if t == 1 else 0.21}}
+    full = {"none": {"objective": lambda d, r, t: 0.2}}
+    rows = results(("usps",), repeats=30, **rare, **full)
+    sentence = claims.ratios_hold(rows).sentence
+    assert "1 of 30 trials for Theorem 12" in sentence
+    # One of 30 may be above; the second largest ratio is 0.35/0.2, and the bound 7/3.
+    assert "only if F_opt were 25% below the smallest F of any trial" in sentence
 
 
 def test_the_lower_bound_proves_trials(tmp_path):
