@@ -29,7 +29,7 @@ def results() -> Results:
 
 
 def tested(verdict: Verdict) -> list[Component]:
-    """Return the components of a claim, and the single ones of which several must hold, whose p-values may hide them."""
+    """Return the components of a claim, and the single ones of a component that rests on several."""
     return [*verdict.components, *verdict.aside.get("one of several", ())]
 
 
