@@ -197,8 +197,14 @@ def test_reduction_times_are_in_the_papers_order_or_are_not():
 
 def test_a_ratio_beyond_the_theorem_counts_as_a_failure():
     assert verdict("bzd10-8", [signs()]).outcome == "supported"
+    worst = signs().assign(objective=lambda rows: np.where(rows["repeat"] % 5 == 0, 0.035, 0.02))
+    assert (
+        "1.75; the bound is 2.33. A run would exceed it only if F_opt were 25" in verdict("bzd10-8", [worst]).sentence
+    )
     far = signs().assign(objective=lambda rows: np.where(rows["repeat"] % 5 == 0, 1.0, rows["objective"]))
-    assert verdict("bzd10-8", [far]).outcome == "not supported"
+    refuted = verdict("bzd10-8", [far])
+    assert refuted.outcome == "not supported"
+    assert "only if F_opt" not in refuted.sentence
 
 
 def products(mailman):

@@ -52,6 +52,8 @@ class Diagnosis:
         Uncorrected outcome, on the shared trials, with the choice of the papers' protocol and with the flipped one.
     sentence : str
         The explanation of the flipped test.
+    departs : str
+        For a choice that the paper does not leave open, the departure from its text or the error that it repeats.
     """
 
     flip: str
@@ -59,6 +61,7 @@ class Diagnosis:
     before: Outcome
     after: Outcome
     sentence: str
+    departs: str = ""
 
 
 RestsOn = Literal["methods", "methods in part", "implementation", "hardware", "not measured"]

@@ -213,9 +213,11 @@ def reason(verdict: Verdict) -> str:
     parts += [_undecided(verdict, kind) for kind, outcome in central.items() if outcome == "undecided"]
     if parts:
         parts += [HOLDS[kind] for kind, outcome in central.items() if outcome == "supported"]
-    reversed_by = [d.change for d in verdict.diagnoses if d.before == verdict.outcome and d.after in SUPPORTED]
-    if reversed_by and verdict.outcome not in SUPPORTED:
-        parts.append(f"it is supported with another choice where the paper leaves one open ({'; '.join(reversed_by)})")
+    reversed_by = [d for d in verdict.diagnoses if d.before == verdict.outcome and d.after in SUPPORTED]
+    if verdict.outcome not in SUPPORTED:
+        if choices := [d.change for d in reversed_by if not d.departs]:
+            parts.append(f"it is supported with another choice where the paper leaves one open ({'; '.join(choices)})")
+        parts += [f"it is supported only with {d.departs} ({d.change})" for d in reversed_by if d.departs]
     return "; ".join(parts)
 
 
