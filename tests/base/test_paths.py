@@ -153,3 +153,22 @@ def test_the_library_is_imported_from_where_nothing_can_be_written(tmp_path):
     assert done.stdout == f"compare {cache / 'numba'}\n", done.stderr
     notice = "Matplotlib is building the font cache; this may take a moment.\n"  # which it gives after five seconds
     assert done.stderr in ("", notice)
+
+
+@pytest.mark.parametrize("name", ["~nobody-here", "~nobody-here/x", "~nobody-here\0"])
+def test_an_unknown_home_is_named_unless_it_is_a_file_here(name, monkeypatch, tmp_path):
+    """It stopped commands with a traceback, and a folder ``./~x`` had no name."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"^out = '~nobody-here.*' names an unknown home folder; give the whole path$"):
+        paths.with_home(name, "out =")
+    assert paths.with_home(f"./{name}", "out =") == Path(name)
+    if "\0" not in name:
+        Path(name).mkdir(parents=True)
+        assert paths.with_home(name, "out =") == Path(name)
+
+
+def test_the_home_folder_stands_at_the_beginning_only():
+    home = Path(os.environ["HOME"])
+    assert [paths.with_home(text, "") for text in ("~", "~/a b", "a/~", "./~/x", "")] == [
+        home, home / "a b", Path("a/~"), Path("~/x"), Path(),
+    ]  # fmt: skip

@@ -498,3 +498,10 @@ def test_a_file_of_a_guest_that_is_no_study_is_named(monkeypatch, tmp_path, caps
     assert not Path("o/tasks").exists(), "it is refused before anything is run"
     assert err.count("\n") == 1
     assert kmdr(monkeypatch, "reducer=none", "--cfg", "job") in (0, None), "what does not use it goes on"
+
+
+@pytest.mark.parametrize("name", ["-x", "--format", "--", "a=b", "a b"])
+def test_names_of_any_kind_may_follow_two_dashes(name):
+    command = COMMANDS["merge"]
+    values = command.parser().parse_intermixed_args(command._with_options(["-o", "c", "--", "a", f"./{name}", name]))
+    assert (values.out, [str(folder) for folder in values.folders]) == (Path("c"), ["a", name, name])

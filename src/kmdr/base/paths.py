@@ -22,6 +22,24 @@ CONF = _SHARE / "conf"
 REGISTRY = _SHARE / "datasets" / "registry.toml"
 
 
+def with_home(text: str, what: str) -> Path:
+    """Return the path that a text names; ``~`` and ``~NAME`` at its beginning stand for home folders.
+
+    `pathlib.Path.expanduser` does not know ``./~x``, a name in the current folder, from ``~x``.
+
+    Raises
+    ------
+    UserError
+        If there is no such home folder; ``what`` names the text in the error, e.g. ``"out ="``.
+    """
+    expanded = text
+    with suppress(ValueError):  # no user has a name with a byte 0
+        expanded = os.path.expanduser(text)  # noqa: PTH111  which leaves an unknown home folder as it is
+    if text.startswith("~") and expanded == text and not os.path.lexists(text):
+        raise UserError(f"{what} {shown(text)} names an unknown home folder; give the whole path")
+    return Path(expanded)
+
+
 def _is_writable(folder: Path) -> bool:
     try:
         with tempfile.TemporaryFile(dir=private_folder(folder.expanduser())):

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.limits import parse_size
-from kmdr.base.paths import RESULTS
+from kmdr.base.paths import RESULTS, with_home
 from kmdr.base.signals import nothing_to_lose
 
 LISTED = ("datasets", "reducers", "engines", "metrics", "papers", "studies")
@@ -74,7 +74,10 @@ class Command:
         return parser
 
     def _with_options(self, arguments: Sequence[str]) -> list[str]:
-        """Return the arguments with each setting ``NAME=value`` written as the option ``--name=value``."""
+        """Return the arguments with each setting ``NAME=value`` written as the option ``--name=value``.
+
+        After ``--`` there are no settings and options.
+        """
         takes_value = {
             name: settings.get("action") != "store_true"
             for names, settings in self.arguments or ()
@@ -82,9 +85,11 @@ class Command:
             if name.startswith("-")
         }
         result: list[str] = []
-        for text in arguments:
+        for place, text in enumerate(arguments):
             name, _, value = text.partition("=")
             is_value = bool(result) and takes_value.get(result[-1], False)
+            if text == "--" and not is_value:  # what follows are names, also those that begin with a dash
+                return result + [f"./{name}" if name.startswith("-") else name for name in arguments[place + 1 :]]
             if text.startswith("-") and not is_value and name not in takes_value:
                 raise unknown(f"option of 'kmdr {self.name}'", name, takes_value)
             if is_value or not re.fullmatch(r"[A-Za-z_]+=.*", text, re.DOTALL):
@@ -120,7 +125,7 @@ def _argument(*names: str, **settings: Any) -> Argument:
 
 
 def _folder(text: str) -> Path:
-    return Path(text).expanduser()
+    return with_home(text, "the folder")
 
 
 def _word(what: str, choices: Sequence[str], text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kmdr.base.errors import UserError, unknown
 from kmdr.base.files import refuse_irregular
+from kmdr.base.paths import with_home
 from kmdr.datasets.acquire.find import UnavailableError, local_files
 from kmdr.datasets.file_options import checked_option, convert, file_and_column, is_column, labelings_of
 from kmdr.datasets.registry import Entry, entry, names
@@ -66,7 +67,7 @@ def _located_labels(e: Entry, labels: str) -> str:
 def _located(e: Entry, path: str, folder: bool = False, kind: str = "") -> str:
     """Return the absolute path of a file or folder: as named, or with that name in the cache or ``KMDR_DATA``."""
     try:
-        file = Path(path).expanduser()
+        file = with_home(path, "dataset.path =")
         if not file.exists() and file.name == path:
             file = next(local_files(e.name, {path}), file)
         file = file.resolve()

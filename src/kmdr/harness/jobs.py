@@ -13,6 +13,7 @@ from typing import Any
 
 from kmdr import datasets
 from kmdr.base.errors import UserError, section, shown, yes_or_no
+from kmdr.base.paths import with_home
 from kmdr.base.private_paths import paths_in, without_folders
 from kmdr.base.process import CrashError
 from kmdr.base.text import Volume, announce, canonical, counted, tell, wrapped
@@ -90,10 +91,7 @@ class Job:
 def _out(value: Any) -> Path:
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value) or "\0" in str(value):
         raise UserError(f"out = {shown(value)} is not the name of a folder; give one, e.g. out=results/runs")
-    try:
-        return Path(str(value)).expanduser()
-    except RuntimeError as error:
-        raise UserError(f"out = {shown(value)} names an unknown home folder; give the whole path") from error
+    return with_home(str(value), "out =")
 
 
 # Called with the folder, the studies that were run, the limits of a reproduction, the progress and the time until which

@@ -31,6 +31,7 @@ from kmdr import datasets, reducers
 from kmdr.base.errors import UserError, shown
 from kmdr.base.files import DamagedError
 from kmdr.base.limits import UNLIMITED, Limit
+from kmdr.base.paths import with_home
 from kmdr.base.provenance import code_version
 from kmdr.base.text import announce, counted, single_line, tell
 from kmdr.clustering import engines
@@ -311,7 +312,7 @@ def accept(
 def find(name: str, out: Path) -> Path:
     """Return the folder of a submission: a path with a slash, a folder of that name here, or its name in ``out``."""
     if "/" in name or name in (".", ".."):
-        return Path(name).expanduser()
+        return with_home(name, "the submission")
     inside = out / checked_name(name)
     return inside if inside.is_dir() or not Path(name).is_dir() else Path(name)
 

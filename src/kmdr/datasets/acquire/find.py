@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import StorageError, flush, lock, temporary_folder, write_atomically
-from kmdr.base.paths import cache_folder
+from kmdr.base.paths import cache_folder, with_home
 from kmdr.base.text import single_line, unescaped
 from kmdr.datasets.acquire.archives import UnverifiedError, read_members
 from kmdr.datasets.acquire.package_index import Site, archive_url, package_indexes
@@ -200,7 +200,7 @@ def local_files(name: str, wanted: set[str]) -> Iterator[Path]:
 
 def user_folders() -> list[Path]:
     """Return the folders that ``KMDR_DATA`` names, in its order."""
-    return [Path(folder).expanduser() for folder in os.environ.get("KMDR_DATA", "").split(os.pathsep) if folder]
+    return [with_home(folder, "KMDR_DATA =") for folder in os.environ.get("KMDR_DATA", "").split(os.pathsep) if folder]
 
 
 def sha256_of(path: Path) -> str:
