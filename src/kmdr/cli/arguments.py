@@ -74,7 +74,7 @@ class Command:
         return parser
 
     def _with_options(self, arguments: Sequence[str]) -> list[str]:
-        """Return the arguments with each setting ``NAME=value`` written as the option ``--name=value``."""
+        """Return the arguments with each option that is written ``NAME=value`` as ``--name=value``."""
         takes_value = {
             name: settings.get("action") != "store_true"
             for names, settings in self.arguments or ()
@@ -98,10 +98,10 @@ class Command:
                 if positional and (name.lower() in _FOLDERS or Path(value).exists()):
                     words = shlex.join(["kmdr", self.name, value])
                     raise UserError(f"'kmdr {self.name}' takes {shown(value)} without {name}=; write {words}")
-                settings = [f"{key[2:].upper()}=…" for key, takes in takes_value.items() if takes and key[:2] == "--"]
-                if not settings:
+                options = [key for key, takes in takes_value.items() if takes and key[:2] == "--"]
+                if not options:
                     raise UserError(f"'kmdr {self.name}' takes no settings; remove {shlex.quote(text)}")
-                raise unknown(f"setting of 'kmdr {self.name}'", name.upper(), settings)
+                raise unknown(f"option of 'kmdr {self.name}'", f"--{name.lower()}", options)
         return result
 
     def __call__(self, arguments: Sequence[str]) -> int | None:
@@ -167,14 +167,14 @@ _TRUST = _argument(
          "repeated",
 )  # fmt: skip
 _LIMITS = (
-    _argument("--seconds", type=partial(_positive_number, "SECONDS"), metavar="N",
+    _argument("--seconds", type=partial(_positive_number, "--seconds"), metavar="N",
               help="stop a row that takes longer; by default 20 times what it states, from 1 min to 1 h"),
-    _argument("--memory", type=partial(_size, "MEMORY"), metavar="SIZE",
+    _argument("--memory", type=partial(_size, "--memory"), metavar="SIZE",
               help="stop a row that takes more memory, e.g. 500M (4G)"),
 )  # fmt: skip
 _SAMPLE = (
-    _argument("--rows", type=partial(_whole_number, "ROWS", 1), default=40, metavar="N", help="sample size (40)"),
-    _argument("--seed", type=partial(_whole_number, "SEED", 0), metavar="N", help="seed of the sample"),
+    _argument("--rows", type=partial(_whole_number, "--rows", 1), default=40, metavar="N", help="sample size (40)"),
+    _argument("--seed", type=partial(_whole_number, "--seed", 0), metavar="N", help="seed of the sample"),
 )
 _SUBMITTED = "results/submitted"
 
@@ -300,19 +300,20 @@ COMMANDS = {
             "kmdr.cli.recommend:run",
             (
                 _argument("words", nargs="*", metavar="FILE", help="the matrix; or dataset=NAME, and dataset.OPTION=…"),
-                _argument("--k", type=partial(_whole_number, "K", 1), metavar="K",
+                _argument("--k", type=partial(_whole_number, "--k", 1), metavar="K",
                           help="number of clusters; by default the number of classes"),
-                _argument("--r", type=partial(_whole_number, "R", 1), metavar="R",
+                _argument("--r", type=partial(_whole_number, "--r", 1), metavar="R",
                           help="number of dimensions; any by default"),
-                _argument("--speedup", type=partial(_positive_number, "SPEEDUP"), metavar="TIMES",
+                _argument("--speedup", type=partial(_positive_number, "--speedup"), metavar="TIMES",
                           help="how many times as fast as k-means on all features it must be (2; with r, any)"),
                 _argument("--domain", default="", metavar="NAME",
                           help="kind of the data, e.g. image, text or gene expression"),
                 _argument("--atlas", type=_folder, metavar="DIR",
                           help="folder of 'kmdr atlas'; by default the results that kmdr ships"),
             ),
-            "It needs no labels, but k. 'kmdr recommend my.csv k=10 speedup=5' is an example.",
-            "[FILE | dataset=NAME] [dataset.OPTION=VALUE …] [k=K] [r=R] [speedup=TIMES] [domain=NAME] [atlas=DIR]",
+            "It needs no labels, but k. 'kmdr recommend my.csv --k 10 --speedup 5' is an example.",
+            "[FILE | dataset=NAME] [dataset.OPTION=VALUE …] [--k K] [--r R] [--speedup TIMES] [--domain NAME] "
+            "[--atlas DIR]",
             takes_settings=True,
         ),
         Command(
@@ -324,7 +325,7 @@ COMMANDS = {
             "kmdr.cli.commands:reference",
             (
                 _PAPERS, _out("results/reference"),
-                _argument("--seed", type=partial(_whole_number, "SEED", 0), default=0, metavar="N",
+                _argument("--seed", type=partial(_whole_number, "--seed", 0), default=0, metavar="N",
                           help="root seed of all draws (0)"),
             ),
         ),

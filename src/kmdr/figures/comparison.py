@@ -37,7 +37,7 @@ _HALVES = {".3g": ".2g", ".4g": ".2g"}
 _SUMMARY_FORMATS = {"F": ".4f", "F/F_full": ".4f", "seconds": ".3g", "n seconds": "", "n": "", "r": ""}
 UNTIMED = "–"
 _TO_SHOW = TO_SHOW.strip()
-UNTIMED_NOTE = f"{UNTIMED}: not timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
+UNTIMED_NOTE = f"{UNTIMED}: not timed serially; timing_repeats=6 times six repetitions with no other worker running."
 _SEVERAL_MACHINES = "Seconds of one dataset come from several machines, so they are not ranked there."
 _IDENTITY = ("study", "dataset", "reducer", "params", "r")
 

@@ -336,7 +336,7 @@ class Workers:
                     if job.lost == TRIES:
                         yield job.call, Lost(f"its worker {end}, {TRIES} times")
                         continue
-                    self._tell(f"kmdr: the worker of {name(job.call)} {end}; the task is tried again")
+                    self._tell(f"kmdr: warning: the worker of {name(job.call)} {end}; the task is tried again")
                     queue.appendleft(job)
                     continue
                 if self._receive_note(pipe, worker, answer):
