@@ -498,7 +498,7 @@ def test_a_memory_that_cannot_be_measured_is_no_default_and_is_refused(monkeypat
     row = dict.fromkeys(("prepare_seconds", "reduce_seconds", "cluster_seconds", "score_seconds"), "1")
     monkeypatch.setattr(verifying, "can_measure_memory", lambda: False)
     assert limit_of(row).memory is None
-    with pytest.raises(UserError, match="MEMORY needs /proc"):
+    with pytest.raises(UserError, match="--memory needs /proc"):
         user_limit(None, 1 << 30)
 
 

@@ -177,6 +177,19 @@ _SAMPLE = (
     _argument("--seed", type=partial(_whole_number, "--seed", 0), metavar="N", help="seed of the sample"),
 )
 _SUBMITTED = "results/submitted"
+_COLUMNS_OF_TABLE = (
+    "One line is one method at one r, with its means over n repetitions. F/F_best is the objective F over the smallest "
+    "F on the data, P the accuracy, and NMI another agreement with the classes. * or bold: the best mean of the "
+    "dataset. ±: half of the 95 % interval of the mean. ↑ ↓: a significant difference from none, k-means on all "
+    "features, from the same starts, by paired t tests at 5 % with Holm's adjustment over all lines and quantities. "
+    "Δ is the mean difference of F/F_best from none with its 95 % interval, for one comparison. Each end is the wider "
+    "one of two intervals, Student's and Hall's for skewed differences, so Δ may be far from the middle. An interval "
+    "without 0 may have no arrow, because of the adjustment, or because one outlier makes Hall's test uncertain. 'n to "
+    "show' is about how many repetitions would show a difference as large as Δ with a power of 90 %. An interval of "
+    "width 0 has equal values in all repetitions. Seconds are medians of serial timings, with distribution-free 95 % "
+    "intervals from six timings on; –: not timed serially, as timing_repeats=6 does. †: from several versions of the "
+    "code. --format csv has all of this for every quantity."
+)
 
 COMMANDS = {
     command.name: command
@@ -202,6 +215,7 @@ COMMANDS = {
                           help="the methods of one study, or of all; by default, several studies have one line each"),
                 _FORMAT,
             ),
+            _COLUMNS_OF_TABLE,
         ),
         Command(
             "compare", "Show two folders of results side by side, with their differences.", "kmdr.cli.screen:compare",
