@@ -414,7 +414,7 @@ def _run(
 def _report(
     request: _Request, planned: _Planned, rows: list[TextRow], late: int, made: list[Path], show: Show | None
 ) -> int:
-    """Log what was done; return how many trials failed or were lost and how many datasets failed a checksum."""
+    """Return the number of trials that failed or were lost and of datasets that failed a checksum, and log them."""
     asked, part, table = request.asked, request.part, request.store.folder / "rows.csv"
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
     if show and not request.limits and not part and Volume.level >= 0:

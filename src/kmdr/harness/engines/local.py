@@ -49,7 +49,7 @@ Call = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Lost:
-    """The answer of a call that no worker survives, with how the last of them ended."""
+    """The answer of a call that no worker survived, or that exceeded a limit, with the reason."""
 
     reason: str
 
