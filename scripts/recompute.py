@@ -522,11 +522,23 @@ def certain(value: float, bound: float, n: int, *, at_most: bool = False) -> Res
     return Result(value, value, value, float(not true), float(true), n)
 
 
+def best_of_blocks(folder: Folder, quantity: str) -> Array:
+    """Return a quantity of the run of smallest F of each block of 30 runs of bmd09 at r = 30."""
+    F, values = (folder.vector("bmd09_table1", "nips", "leverage", q, 30) for q in ("objective", quantity))
+    blocks, n = F[: len(F) // 30 * 30].reshape(-1, 30), len(F) // 30
+    return np.asarray(values[: n * 30].reshape(-1, 30)[np.arange(n), blocks.argmin(axis=1)])
+
+
 @rule("bmd09-4", "F/F\\(all\\) − 1 at r = 30, best of 30")
 def _(folder: Folder) -> Array:
-    F = folder.vector("bmd09_table1", "nips", "leverage", "objective", 30)
-    blocks = F[: len(F) // 30 * 30].reshape(-1, 30).min(axis=1)
-    return np.asarray(blocks / folder.vector("bmd09_table1", "nips", "none", "objective").mean() - 1)
+    F = folder.vector("bmd09_table1", "nips", "none", "objective")
+    return np.asarray(best_of_blocks(folder, "objective") / F.mean() - 1)
+
+
+@rule("bmd09-4", "P − P\\(all\\) at r = 30, best of 30")
+def _(folder: Folder) -> Array:
+    P = folder.vector("bmd09_table1", "nips", "none", "accuracy")
+    return np.asarray(best_of_blocks(folder, "accuracy") - P.mean())
 
 
 @rule("bmd09-4", "the same, single runs")
@@ -534,12 +546,18 @@ def _(folder: Folder) -> pd.DataFrame:
     return ratio(*(folder.table("bmd09_table1", "nips", m, "objective") for m in ("leverage", "none")))[[30]] - 1
 
 
-@rule("bmd09-5", "share of (?P<word>\\w+) in (?P<sections>.+), at least [0-9.]+")
-def _(folder: Folder, word: str, sections: str, bound: float) -> Result:
+@rule("bmd09-4", "P − P\\(all\\) at r = 30, single runs")
+def _(folder: Folder) -> pd.DataFrame:
+    return difference(*(folder.table("bmd09_table1", "nips", m, "accuracy") for m in ("leverage", "none")))[[30]]
+
+
+@rule("bmd09-5", "share of (?P<documents>the documents with )?(?P<word>\\w+) in (?P<sections>.+), at least [0-9.]+")
+def _(folder: Folder, documents: str | None, word: str, sections: str, bound: float) -> Result:
     names = {"Neuroscience": "NS", "Learning Theory": "LT", "Control": "CN"}
-    words = folder.fact("bmd09_words").set_index("word").loc[[word]].set_index("section").occurrences
-    inside = words[[names[name] for name in sections.split(" and ")]].sum()
-    return certain(inside / words.sum(), bound, int(words.sum()))
+    words = folder.fact("bmd09_words").set_index("word").loc[[word]].set_index("section")
+    counts = words["papers" if documents else "occurrences"]
+    inside = counts[[names[name] for name in sections.split(" and ")]].sum()
+    return certain(inside / counts.sum(), bound, int(counts.sum()))
 
 
 @rule("bmd09-6", "probability that 30 draws hold 11 of the 12")
@@ -643,9 +661,19 @@ def moves_alike(folder: Folder) -> NDArray[np.bool_]:
     return np.asarray(F * P >= 0)
 
 
-@rule("bzd10-4", "slope of log clustering time on log t")
+@rule("bzd10-4", "share of the increase of clustering time that is done at the middle t")
 def _(folder: Folder) -> Array:
-    return slopes(np.log(folder.table("bzd10_fig1", "orl_64x64", "random_sign", "cluster_seconds")))
+    lines = folder.table("bzd10_fig1", "orl_64x64", "random_sign", "cluster_seconds")
+    t = np.array(sizes(lines), float)
+    curves = [np.polynomial.Polynomial.fit(t, times, 2) for times in lines.to_numpy(float)]
+    ends = [(curve(t[0]), curve((t[0] + t[-1]) / 2), curve(t[-1])) for curve in curves]
+    return np.array([(middle - low) / (high - low) for low, middle, high in ends])
+
+
+@rule("bzd10-4", "clustering time at t = (?P<most>\\d+) ÷ that at t = (?P<least>\\d+)")
+def _(folder: Folder, most: str, least: str) -> tuple[Array, bool]:
+    lines = folder.table("bzd10_fig1", "orl_64x64", "random_sign", "cluster_seconds")
+    return (lines[int(most)] / lines[int(least)]).to_numpy(float), True
 
 
 @rule("bzd10-4", "total time at t = 275 ÷ that on all features")
@@ -807,9 +835,30 @@ def _(folder: Folder, t: str, m: str, d: str, a: str, p: str) -> Result:
     return exact_share(int(fails.sum()), len(fails), float(p), at_most=True)
 
 
+def accuracy_of_runs(folder: Folder, dataset: str) -> Array:
+    """Return P of each run of bzmd15's k-means on all features."""
+    studies = f"{ENDS}|bzmd15_synth"
+    return folder.table(studies, DATASETS[dataset], "none", "accuracy").iloc[:, 0].to_numpy(float)
+
+
+@rule("bzmd15-8", "P of kMeans on (?P<d>\\w+), below [0-9.]+")
+def _(folder: Folder, d: str) -> Array:
+    return accuracy_of_runs(folder, d)
+
+
+@rule("bzmd15-8", "P of kMeans on (?P<d>\\w+) is low in each of 3 readings")
+def _(folder: Folder, d: str, bound: float) -> Result:
+    below_half = Test("below", bound)(accuracy_of_runs(folder, d))
+    readings = [[below_half], [welch(folder, d, other) for other in ("USPS", "ORL 64×64")], [welch(folder, d, "Synth")]]
+    result = partial_conjunction(readings, 3)
+    p_against = partial_conjunction(readings, 1).p_against
+    return result._replace(p_against=p_against, n=min(r.n for group in readings for r in group))
+
+
 @rule("bzmd15-8", "P of kMeans, (?P<a>.+) − (?P<b>.+), below 0")
-def _(folder: Folder, a: str, b: str) -> Result:
-    x, y = (folder.table(ENDS, DATASETS[d], "none", "accuracy").iloc[:, 0].to_numpy(float) for d in (a, b))
+def welch(folder: Folder, a: str, b: str) -> Result:
+    """Return Welch's test that P of k-means on one dataset is below P on another."""
+    x, y = (accuracy_of_runs(folder, d) for d in (a, b))
     u, v = (values.var(ddof=1) / len(values) for values in (x, y))
     df = (u + v) ** 2 / (u**2 / (len(x) - 1) + v**2 / (len(y) - 1))
     difference, error = x.mean() - y.mean(), np.sqrt(u + v)
@@ -864,7 +913,7 @@ def _(folder: Folder, a: str, b: str, d: str) -> tuple[pd.DataFrame, bool]:
     return ratio(*(folder.table(SLOW, DATASETS[d], METHODS[m], "reduction_seconds") for m in (a, b))), True
 
 
-@rule("lst17-6", "clustering time, over that on all features, of (?P<m>\\w+) < 1, (?P<d>[^,]+)")
+@rule("lst17-6", "clustering time, over that on all features, of (?P<m>\\w+) < [0-9.]+, (?P<d>[^,]+)")
 def _(folder: Folder, m: str, d: str) -> tuple[pd.DataFrame, bool]:
     return ratio(*(folder.table(SLOW, DATASETS[d], METHODS[n], "cluster_seconds") for n in (m, "kMeans"))), True
 

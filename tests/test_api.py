@@ -19,13 +19,14 @@ import scipy.sparse
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import PCA, DictionaryLearning, TruncatedSVD
 
 import kmdr
 import kmdr.api
 import kmdr.reducers
 from kmdr.analysis.comparison import compared, with_ratio
 from kmdr.base.errors import ArgumentError, UserError
+from kmdr.base.outside import named_by_path
 from kmdr.base.text import terminal_width
 from kmdr.clustering.kmeans import STARTS
 from kmdr.clustering.lloyd import EMPTY_ACTIONS
@@ -158,6 +159,14 @@ def test_other_engines_cluster(clusters):
 def test_what_is_no_reducer_is_a_value_error(clusters, reducer):
     with pytest.raises(ValueError, match=r"did you mean|neither a name nor a transformer"):
         kmdr.compare(clusters[0], [reducer], k=3, r_grid=[3])
+
+
+@pytest.mark.parametrize("make", [np.array, pd.DataFrame, pd.Series, scipy.sparse.csr_array], ids=lambda f: f.__name__)
+def test_an_array_as_an_argument_of_a_transformer_is_refused_in_a_sentence(clusters, make):
+    """It was compared with the default, and the error was about the truth value of an array."""
+    transformer = DictionaryLearning(dict_init=make(np.ones(2) if make is pd.Series else np.ones((2, 8))))
+    with pytest.raises(ArgumentError, match="cannot be written as JSON"):
+        kmdr.compare(clusters[0], [transformer], k=3, r_grid=[2])
 
 
 def test_rows_are_drawn(clusters):
@@ -410,6 +419,13 @@ def test_single_values_and_numpy_numbers_stand_for_sequences():
         rows = kmdr.compare(**{**VALID, **changes, "seed": np.uint8(0)}).rows
         assert rows["objective"].tolist() == plain["objective"].tolist()
         assert rows["config_hash"].tolist() == plain["config_hash"].tolist()
+
+
+@given(st.integers(1, 500), st.sampled_from([np.int64, np.int32, np.uint8, np.float32, np.float64, np.bool_]))
+def test_numpy_scalars_are_arguments_of_transformers_like_plain_numbers(number, kind):
+    path, arguments = named_by_path(DictionaryLearning(alpha=kind(number % 200)))
+    plain = named_by_path(DictionaryLearning(alpha=kind(number % 200).item()))
+    assert (path, json.dumps(arguments)) == (plain[0], json.dumps(plain[1]))
 
 
 def test_a_reducer_by_name_has_the_settings_of_the_command_line():

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import pytest
 
+from kmdr.base.errors import UserError
 from kmdr.claims import frozen
 from kmdr.claims.catalogue import papers
 from kmdr.cli import new
@@ -49,3 +50,67 @@ def test_a_claims_parts_margins_and_repetitions_are_in_it():
     assert declared["margins"]["IRRELEVANT"]["value"] == 0.1
     assert declared["repetitions"]["bzd10_table2_signs"] == 200
     assert frozen._claim(replace(claim, side={}), paper) != declared["claims"]["bzd10-5"]
+
+
+def _declared(**changes):
+    paper = next(paper for paper in frozen.built_in() if paper.name == "bzd10")
+    return json.loads(frozen.text_of(frozen.declarations(paper))) | changes
+
+
+def test_a_change_of_a_test_needs_an_amendment():
+    old = _declared(amendments=[])
+    amended = {"claim": "bzd10-5", "date": "2026-01-01", "before": "supported", "change": "A.", "reason": "B."}
+
+    def after(change):
+        new = _declared(amendments=[])
+        change(new)
+        return new
+
+    def set_side(new):
+        new["claims"]["bzd10-5"]["side"] = {}
+
+    def set_margin(new):
+        new["margins"]["IRRELEVANT"]["value"] = 0.2
+
+    def set_repetitions(new):
+        new["repetitions"]["bzd10_table2_signs"] = 10
+
+    def set_words(new):
+        new["code"] = "0"
+        new["claims"]["bzd10-5"]["test"] = "In other words."
+        new["margins"]["IRRELEVANT"]["what"] = "in other words"
+
+    def drop(new):
+        del new["claims"]["bzd10-5"]
+
+    for change, name in (
+        (set_side, "bzd10-5"), (set_margin, "IRRELEVANT"), (set_repetitions, "bzd10_table2_signs"), (drop, "bzd10-5")
+    ):  # fmt: skip
+        assert frozen.not_amended(old, after(change)) == [name]
+        assert frozen.not_amended(old, after(change) | {"amendments": [amended]}) == []
+        # An amendment that was there before is of another change.
+        assert frozen.not_amended(old | {"amendments": [amended]}, after(change) | {"amendments": [amended]}) == [name]
+    assert frozen.not_amended(old, after(set_words)) == []
+    assert frozen.not_amended(old | {"amendments": [amended]}, old) == ["bzd10-5"]
+
+
+def test_a_changed_test_is_not_frozen_without_an_amendment(tmp_path, monkeypatch):
+    paper = next(paper for paper in frozen.built_in() if paper.name == "bzd10")
+    file = tmp_path / "frozen.json"
+    monkeypatch.setattr(frozen, "file_of", lambda paper: file)
+    frozen.freeze(paper)
+    first = file.read_text("utf-8")
+    half = frozen.declarations(paper) | {"repetitions": {}}
+    monkeypatch.setattr(frozen, "declarations", lambda paper: half)
+    with pytest.raises(UserError, match=r"the declarations of .*bzd10_table2.* changed; say in \[\[amendments\]\]"):
+        frozen.freeze(paper)
+    assert file.read_text("utf-8") == first
+
+
+def test_amendments_are_named_in_the_note():
+    shown = frozen.built_in()
+    amended = {amendment.claim for paper in shown for amendment in paper.amendments}
+    assert amended
+    assert all(claim in frozen.frozen_note(shown) for claim in amended)
+    plain = [replace(paper, amendments=()) for paper in shown]
+    assert amended.isdisjoint(frozen.frozen_note(plain).replace(",", " ").split())

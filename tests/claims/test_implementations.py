@@ -45,7 +45,7 @@ def basis(claim, rows):
 @pytest.mark.parametrize(
     ("theirs", "word", "outcome"),
     [
-        ({"leverage": 2.0, "leverage_approx": 0.8, "gaussian": 1.0}, "methods", "supported"),
+        ({"leverage": 2.0, "leverage_approx": 0.8, "gaussian": 1.0}, "methods in part", "supported"),
         ({"leverage": 9.0, "leverage_approx": 3.0, "gaussian": 1.0}, "implementation", "not supported"),
     ],
 )
@@ -67,6 +67,23 @@ def test_an_undecided_outcome_of_another_implementation_shows_nothing():
     theirs = {"leverage": 2.0, "leverage_approx": 0.8, "gaussian": 1.0}
     found = basis("lf20-3", [*timed("lf20_times", OURS, 30), *timed("flip_speed_lf20", theirs, 2)])
     assert (found.word, found.others[0].outcome) == ("not measured", "undecided")
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({}, "methods in part"),
+        ({"params": '{"solver": "lapack"}'}, "methods in part"),  # k-means takes most of the time
+        ({"engine": "sklearn"}, "methods"),
+        ({"engine": "sklearn", "prepare_seconds": 9.0}, "methods in part"),
+        ({"params": '{"solver": "lapack"}', "prepare_seconds": 9.0}, "methods"),
+    ],
+)
+def test_methods_that_mostly_run_our_code_in_both_are_not_replaced(changes, word):
+    """bzmd15-1 rested on "the methods" although Laplacian scores, which decide it, had one implementation."""
+    theirs = timed("flip_speed_lf20", {"leverage": 2.0, "leverage_approx": 0.8, "gaussian": 1.0}, 8)
+    other = [part.assign(**changes) for part in theirs]
+    assert basis("lf20-3", [*timed("lf20_times", OURS, 30), *other]).word == word
 
 
 def test_an_outcome_that_differs_between_machines_rests_on_the_hardware():

@@ -7,11 +7,12 @@ import pytest
 from scipy.stats import ttest_ind
 
 from kmdr.analysis.results import NotRunError, Recorder, Results
+from kmdr.analysis.statistics import Component
 from kmdr.base.paths import CHECKOUT
 from kmdr.claims.catalogue import Claim, claims
 from kmdr.claims.implementations import SPEED
 from kmdr.claims.register import Flip, flipped, flips
-from kmdr.claims.verdicts import uncorrected
+from kmdr.claims.verdicts import Verdict, uncorrected
 from kmdr.config.studies import studies
 from kmdr.figures.panels import dataset_label
 
@@ -25,6 +26,11 @@ CELL = ["study", "dataset", "reducer", "r"]
 @pytest.fixture(scope="module")
 def results() -> Results:
     return Results.from_folder(REFERENCE)
+
+
+def tested(verdict: Verdict) -> list[Component]:
+    """Return the components of a claim, and the single ones of a component that rests on several."""
+    return [*verdict.components, *verdict.aside.get("one of several", ())]
 
 
 def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
@@ -41,7 +47,7 @@ def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
     def changes(kept: "pd.Series[bool]") -> bool:
         """Return whether a test on a part of the rows gives other components, or none."""
         other = uncorrected(claim, results.replaced(rows[kept], claim.studies))
-        return [c[:6] for c in other.components] != [c[:6] for c in verdict.components]
+        return [c[:6] for c in tested(other)] != [c[:6] for c in tested(verdict)]
 
     idle = []
     for method in counts.index[counts > fewest]:
@@ -103,9 +109,12 @@ def test_a_flip_replaces_all_rows_of_the_configurations_that_its_claims_read(fli
 def test_runs_on_different_datasets_are_compared_without_pairs(results):
     """Claim 8 paired two datasets by the number of the repetition, and used 10 of up to 300 runs."""
     claim = next(claim for claim in claims() if claim.id == "bzmd15-8")
-    rows = results.rows((*(f"bzmd15_fig{i}" for i in (1, 2, 3)), "bzmd15_ends", "bzmd15_ends_orl"), mixed=True)
+    ends = ("bzmd15_ends", "bzmd15_ends_orl", "bzmd15_synth")
+    rows = results.rows((*(f"bzmd15_fig{i}" for i in (1, 2, 3)), *ends), mixed=True)
     runs = rows[rows["reducer"] == "none"].drop_duplicates(["dataset", "seed", "repeat"]).set_index("dataset")
-    for component in claim(results).components:
+    pairs = [component for component in claim(results).aside["one of several"] if " − " in component.label]
+    assert len(pairs) == 6
+    for component in pairs:
         lower, higher = (
             next(part for name, part in runs["accuracy"].groupby(level=0) if dataset_label(str(name)) == label)
             for label in component.label.removeprefix("P of kMeans, ").removesuffix(", below 0").split(" − ")

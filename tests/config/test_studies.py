@@ -342,3 +342,15 @@ def test_a_configuration_that_is_not_read_is_named_once(tmp_path_factory, folder
         is_configuration = name.startswith("mine.y") or name == "config.yaml"
         assert len(said) == (is_configuration and not is_read)
         assert all(str(root / folder / name) in line for line in said)
+
+
+def test_a_value_that_settings_cannot_have_is_named(tmp_path, monkeypatch):
+    """The message was the name of an exception of Hydra."""
+    folder = tmp_path / "conf" / "study"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(
+        "study: {title: t, datasets: [digits], reducers: [{svd: {rank: !!set {a}}}]}\nrepeats: 1\n"
+    )
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path))
+    with pytest.raises(UserError, match="'set' is not a supported"):
+        compose_configs("study=mine")

@@ -533,3 +533,45 @@ def test_a_job_that_ends_before_dask_lists_it_is_not_taken_for_cancelled(tmp_pat
         mark.touch()
         assert jobs.replace_ended(()) == []
         assert not mark.exists()
+
+
+def jobs_of_a_cluster(folder, *names):
+    """Return the jobs of a cluster that lists one of each name, which is also its number."""
+    jobs = batch.Jobs(folder, "slurm", len(names))
+    later = SimpleNamespace(add_callback=lambda *_: None, call_later=None)
+    jobs.cluster = SimpleNamespace(workers={}, loop=later)
+    for name in names:
+        status = distributed.core.Status.running
+        job = SimpleNamespace(name=name, connected=False, status=status, log_directory=folder, job_id=name)
+        jobs._jobs[folder / f"{name}.ended"] = jobs.cluster.workers[name] = job
+    return jobs
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_a_job_that_is_requeued_may_end_twice(tmp_path, connected):
+    """The second end stopped the run with a KeyError."""
+    jobs = jobs_of_a_cluster(tmp_path, "0")
+    mark = tmp_path / "0.ended"
+    for time_of_ending in range(3):
+        mark.touch()
+        lines = jobs.replace_ended(["0"] if connected else [])
+        assert len(lines) == (time_of_ending == 0 and not connected)
+        assert not mark.exists()
+
+
+def test_the_last_words_of_a_job_are_from_its_own_log(tmp_path):
+    """Those of job 12 were taken for those of job 1, and a folder or an unreadable file among the logs was an error."""
+    (tmp_path / "kmdr-1").mkdir()
+    (tmp_path / "kmdr-12.err").write_text("of 12\n")
+    (tmp_path / "a-link-to-nothing-1").symlink_to(tmp_path / "nothing")
+    jobs = jobs_of_a_cluster(tmp_path, "1", "12")
+    job = jobs.cluster.workers["1"]
+    assert jobs._last_words(job) == ""
+    for name in ("kmdr-1.err", "kmdr.e1"):  # of Slurm and of PBS
+        log = tmp_path / name
+        log.write_bytes(b"x" * 100_000 + b"\n\xff of 1\n\n")
+        assert jobs._last_words(job) == " (\ufffd of 1)"
+        log.unlink()
+    assert jobs._last_words(jobs.cluster.workers["12"]) == " (of 12)"
+    job.log_directory = tmp_path / "removed"
+    assert jobs._last_words(job) == ""

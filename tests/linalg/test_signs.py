@@ -77,6 +77,17 @@ def test_products_do_not_depend_on_the_number_of_threads(product, form, rng):
         np.testing.assert_array_equal(product(A, bits, 9, 0.5), first)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_row_has_the_same_mailman_product_alone_and_among_others(dtype, order, rng):
+    A = rng.standard_normal((70, 130)).astype(dtype)
+    A[3, :50] = 0.0
+    bits = draw_signs(130, 19, rng)
+    together = mailman_product(A, bits, 19, 0.3)
+    for n in (1, 2, 11, 12, 13):
+        np.testing.assert_array_equal(mailman_product(np.array(A[:n], order=order), bits, 19, 0.3), together[:n])
+
+
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_no_row_no_entry(product, rng):
     bits = draw_signs(70, 9, rng)

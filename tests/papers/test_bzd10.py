@@ -79,6 +79,23 @@ def test_claims_of_figure_1_hold_where_curves_settle_and_fail_where_they_go_on()
         assert verdict(claim, straight).outcome == "not supported", claim
 
 
+@pytest.mark.parametrize(
+    ("seconds", "outcome"),
+    [
+        (lambda t: 0.5 + 0.001 * t, "supported"),  # an increase may be linear without being proportional
+        (lambda t: 0.001 * t**1.3, "supported"),
+        (lambda t: 0.0001 * t**2.2, "not supported"),
+        (lambda t: 0.5 - 0.001 * t, "not supported"),
+        (lambda t: 0.1 * math.log(t), "not supported"),
+    ],
+)
+def test_the_increase_of_time_is_linear_whatever_time_it_begins_with(seconds, outcome):
+    found = verdict("bzd10-4", figure(settling, rising, seconds)).components
+    linear = [component for component in found if component.part == "linear"]
+    assert all(component.p_for < 0.01 for component in linear) == (outcome == "supported")
+    assert any(component.p_against < 0.01 for component in linear) == (outcome == "not supported")
+
+
 def test_p_that_follows_f_is_related_to_it():
     def falling(t):
         return 1.0 / t
@@ -180,8 +197,14 @@ def test_reduction_times_are_in_the_papers_order_or_are_not():
 
 def test_a_ratio_beyond_the_theorem_counts_as_a_failure():
     assert verdict("bzd10-8", [signs()]).outcome == "supported"
+    worst = signs().assign(objective=lambda rows: np.where(rows["repeat"] % 5 == 0, 0.035, 0.02))
+    assert (
+        "1.75; the bound is 2.33. A run would exceed it only if F_opt were 25" in verdict("bzd10-8", [worst]).sentence
+    )
     far = signs().assign(objective=lambda rows: np.where(rows["repeat"] % 5 == 0, 1.0, rows["objective"]))
-    assert verdict("bzd10-8", [far]).outcome == "not supported"
+    refuted = verdict("bzd10-8", [far])
+    assert refuted.outcome == "not supported"
+    assert "only if F_opt" not in refuted.sentence
 
 
 def products(mailman):

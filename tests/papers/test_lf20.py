@@ -401,6 +401,8 @@ def test_claim_11(bad: float, still: float, n: int, expected: str) -> None:
     assert decided(finding) == expected
     assert finding.components[0].effect == pytest.approx(still - bad / 2)
     assert f"{bad:.0%} and {still:.0%} at r = 30" in finding.sentence
+    assert [component.part for component in finding.components] == ["rescaling"]
+    assert finding.sentence.endswith("That points become outliers is not tested.")
     with pytest.raises(NotRunError):
         claims.claim11(make_results(runs[:1]))
 

@@ -15,6 +15,7 @@ from kmdr.config.studies import studies
 from kmdr.figures.style import KNOWN
 from kmdr.reporting.answers import QUANTITIES, contenders, experiments_of, restrict_to_shared_r
 from kmdr.reporting.causes import (
+    ALIKE,
     CAUSES,
     HARDWARE,
     IMPLEMENTATION,
@@ -257,7 +258,8 @@ def judged(outcome, basis="methods", gaps=(), **kinds):
     [
         (judged("not supported", number="not supported", statement="supported"), {NUMBER}),
         (judged("not supported", statement="not supported"), {ORDERING}),
-        (judged("not supported", "methods", time="not supported"), {ORDERING}),
+        (judged("not supported", "methods", time="not supported"), {ALIKE}),
+        (judged("not supported", "methods in part", time="not supported"), {ALIKE}),
         (judged("not supported", "implementation", time="not supported"), {IMPLEMENTATION}),
         (judged("not supported", "hardware", time="not supported", number="not supported"), {HARDWARE, NUMBER}),
         (judged("not supported", "not measured", time="not supported"), {UNMEASURED}),

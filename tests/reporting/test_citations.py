@@ -79,8 +79,8 @@ class Committed(dict[str, pd.DataFrame]):
 
     def made(self, name: str) -> Mapping[str, pd.DataFrame]:
         if name == "verdicts":  # only the names are looked up, not the outcomes
-            lines = [(claim.id, claim.paper, "") for claim in claims()]
-            return {name: pd.DataFrame(lines, columns=["claim", "paper", "outcome"])}
+            lines = [(claim.id, claim.paper, "", "") for claim in claims()]
+            return {name: pd.DataFrame(lines, columns=["claim", "paper", "outcome", "reconstructed"])}
         if name == "answers":
             rows = self.context.results.every_row
             return {name: answers_table(explored(rows[rows["dataset"].isin(cited_datasets())], studies()))}

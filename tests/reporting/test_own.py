@@ -118,6 +118,19 @@ def test_a_study_of_ours_beyond_its_paper_stands_behind_the_papers(tmp_path):
     assert f"## Beyond the papers: {title}" in runs
 
 
+def test_a_study_of_a_plugin_needs_no_paper(tmp_path, monkeypatch):
+    """Its report stopped with a traceback."""
+    (tmp_path / "plugin" / "conf" / "study").mkdir(parents=True)
+    (tmp_path / "plugin" / "conf" / "study" / "mine.yaml").write_text(
+        "study: {title: Without a paper, datasets: [orl], reducers: [random_sign, none]}\nrepeats: 2\n"
+    )
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path / "plugin"))
+    (tmp_path / "out").mkdir()
+    write_rows(tmp_path / "out", *(make_rows("mine", "orl", reducer) for reducer in ("random_sign", "none")))
+    page = build(tmp_path / "out", studies())
+    assert "<h2>Without a paper</h2>" in page.read_text().split('" id="own-runs"')[1].split("</section>")[0]
+
+
 def test_its_table_is_the_means_of_the_rows(folder):
     table, rows = pd.read_csv(folder / "tables" / "own_custom.csv"), rows_of(folder)
     assert len(table) == 3  # two r of one method, and all features

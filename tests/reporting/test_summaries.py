@@ -6,13 +6,17 @@ import pandas as pd
 import pytest
 
 from kmdr.analysis.statistics import Component
+from kmdr.claims import register
+from kmdr.claims.catalogue import claims
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.repetitions import Need
 from kmdr.claims.summary import Deviation, Sentence, Summary
 from kmdr.claims.verdicts import Diagnosis, Judgement, Verdict
+from kmdr.config.studies import studies
 from kmdr.figures.tables import cells
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.citations import cited, select
+from kmdr.reporting.names import claim_sources
 from kmdr.reporting.summaries import leading, paper_summaries, reason
 from reports import make_report, page_and_markdown, verdicts
 
@@ -186,6 +190,31 @@ def test_a_choice_that_turns_it_is_named():
     turned = replace(verdict(kinds={"statement": BAD}, components=(part("P", 0.001),)), diagnoses=flips)
     why = reason(turned)
     assert why.endswith("; it is supported with another choice where the paper leaves one open (centred vectors)")
+
+
+def test_an_error_that_turns_it_is_not_called_an_open_choice():
+    """The slip in the labels of Figure 8 was listed as a choice that lf20 leaves open."""
+    slip = Diagnosis("flip_c", "signs as scored", "not supported", "supported", "", "the slip in the report's code")
+    turned = replace(verdict(kinds={"statement": BAD}, components=(part("P", 0.001),)), diagnoses=(slip,))
+    assert reason(turned).endswith("; it is supported only with the slip in the report's code (signs as scored)")
+    flips = {flip.study: flip for flip in register.flips(studies())}
+    assert "label" in flips["lf20_fig8_random_sign"].departs
+    assert "§5" in flips["flip_rescaled_bmd09"].departs
+    assert not flips["flip_starts_bmd09"].departs
+
+
+def test_claims_on_published_rows_are_counted_apart():
+    """The README said that all claims were of the papers' text, but the text of ess22 was not available."""
+    every = [claim for claim in claims() if claim.paper in {"bmd09", "bzd10", "bzmd15", "lst17", "lf20", "ess22"}]
+    ours = "4 claims in our words on the published rows of ess22"
+    assert claim_sources(every) == f"44 claims of 5 papers and {ours}"
+    assert claim_sources([claim for claim in every if claim.paper == "ess22"]) == ours
+    assert claim_sources(every[:1]) == "1 claim of 1 paper"
+    report = make_report()
+    page, markdown = page_and_markdown(report)
+    stated = claim_sources([verdict.claim for verdict in report.verdicts])
+    assert stated in page
+    assert f" These are {stated}.\n\n|" in markdown
 
 
 def test_what_is_open_says_how_many_repetitions_it_would_take():

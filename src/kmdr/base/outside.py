@@ -131,15 +131,26 @@ def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
     given = {} if transformer is cls else transformer.get_params(deep=False)
     defaults = {name: value.default for name, value in inspect.signature(cls).parameters.items()}
     ours = ("n_components", "random_state")
-    args = {name: value for name, value in given.items() if name not in ours and value is not defaults.get(name)}
-    args = {name: value for name, value in args.items() if value != defaults.get(name)}
+    args = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in given.items()
+        if name not in ours and not _is_equal(value, defaults.get(name))
+    }
     try:
         json.dumps(args)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: a list that contains itself
         raise UserError(
             f"the arguments {shown(args)} of {path} cannot be written as JSON ({error}); give plain values"
         ) from error
     return path, args
+
+
+def _is_equal(value: Any, default: Any) -> bool:
+    """Return whether an argument is its default; an array, which is compared entry by entry, never is."""
+    if value is default:
+        return True
+    same = value == default
+    return isinstance(same, bool | np.bool_) and bool(same)
 
 
 @cache

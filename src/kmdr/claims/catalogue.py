@@ -261,6 +261,29 @@ class Reconstruction:
 
 
 @dataclass(frozen=True)
+class Amendment:
+    """A change of what a claim's test declares, made after its rows were judged for the first time.
+
+    Attributes
+    ----------
+    claim : str
+        Id of the claim.
+    date : str
+        As YYYY-MM-DD.
+    before : str
+        The verdict by the earlier test.
+    change, reason : str
+        What was changed and why, each a sentence.
+    """
+
+    claim: str
+    date: str
+    before: str
+    change: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Implementation:
     """A study that times the methods of a claim with another implementation.
 
@@ -303,6 +326,8 @@ class Paper:
         The paper's own words that a claim is about, by the claim's id, if given.
     implementations : tuple of Implementation
         Studies with other implementations, beyond the flips that name the claims.
+    amendments : tuple of Amendment
+        In the order of the file, oldest first.
     """
 
     folder: PaperFolder
@@ -320,6 +345,7 @@ class Paper:
     reconstruction: Reconstruction | None = None
     summary: Summary = field(default_factory=Summary)
     implementations: tuple[Implementation, ...] = ()
+    amendments: tuple[Amendment, ...] = ()
 
     @property
     def name(self) -> str:
@@ -400,7 +426,7 @@ def _ordered(paper: Paper, made: Sequence[P], stated: Sequence[str]) -> tuple[P,
 _PAPER_NEEDS = ("title", "authors", "venue", "year")
 _PAPER_MAY = (
     "url", "tables", "figures", "sections", "claims", "diagnoses", "quotes", "open", "reconstruction", "summary",
-    "implementations",
+    "implementations", "amendments",
 )  # fmt: skip
 _POINT_NEEDS = {"id", "question", "chosen", "other"}
 
@@ -438,6 +464,7 @@ def _read(folder: PaperFolder) -> Paper:
         tuple(OpenPoint(papers=(name,), **point) for point in table.get("open", ())),
         _quotes(file, name, table), Reconstruction(**protocol) if protocol else None,
         read_summary(file, table.get("summary", {})), _implementations(file, name, table),
+        _amendments(file, name, table),
     )  # fmt: skip
 
 
@@ -453,6 +480,18 @@ def _implementations(file: Path, name: str, table: Mapping[str, Any]) -> tuple[I
     return tuple(
         Implementation(f"{name}-{given['claim']}", base=tuple(given["base"]), **_without(given, "claim", "base"))
         for given in table.get("implementations", ())
+    )
+
+
+def _amendments(file: Path, name: str, table: Mapping[str, Any]) -> tuple[Amendment, ...]:
+    """Return the amendments of a ``paper.toml``; raise a UserError if one is malformed."""
+    needs = {"claim", "date", "before", "change", "reason"}
+    for given in table.get("amendments", ()):
+        if given.keys() != needs or given["claim"] not in table.get("claims", ()):
+            raise UserError(f"[[amendments]] of {file} needs a claim of the paper, date, before, change and reason")
+    return tuple(
+        Amendment(f"{name}-{given['claim']}", str(given["date"]), **_without(given, "claim", "date"))
+        for given in table.get("amendments", ())
     )
 
 

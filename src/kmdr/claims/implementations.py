@@ -4,11 +4,16 @@ Studies of the entry `SPEED` time the methods of a claim with other implementati
 LAPACK's SVD. The claim's test is repeated with their rows alone; for statements that these do not measure, ours are
 taken. A paper may name further studies for its claims (``[[implementations]]`` in ``paper.toml``). If the rows were
 timed on several machines, it is repeated on each.
+
+Other implementations replace some methods only, because no library here has Laplacian scores, for example. A statement
+is *replaced* if the code that takes most of each of its times is another one.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
+
+import pandas as pd
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.rows import serial_rows
@@ -68,17 +73,19 @@ def _rests_on(ours: Sequence[Component], others: Sequence[OtherTimes], machines:
         return "hardware"
     if any(other.outcome not in {*_OPEN, outcome(ours)} for other in others):
         return "implementation"
-    return "methods" if any(_decides(other, ours) for other in others) else "not measured"
+    if any(_decides(other, ours, other.replaced) for other in others):
+        return "methods"
+    return "methods in part" if any(_decides(other, ours, {*other.components}) for other in others) else "not measured"
 
 
-def _decides(other: OtherTimes, ours: Sequence[Component]) -> bool:
-    """Return True if the statements that decide an outcome were measured with another implementation, and do there."""
+def _decides(other: OtherTimes, ours: Sequence[Component], measured: Collection[str]) -> bool:
+    """Return True if the statements that decide an outcome are among the measured ones, and decide it there."""
     if other.outcome != outcome(ours):
         return False
     if outcome(ours) == "supported":
-        return {component.label for component in ours} <= {*other.components}
+        return {component.label for component in ours} <= {*measured}
     failing = (component.label for component in ours if len(ours) * component.p_against <= LEVEL)
-    return any(label in other.components and other.components[label].p_against <= LEVEL for label in failing)
+    return any(label in measured and other.components[label].p_against <= LEVEL for label in failing)
 
 
 def _measure_implementations(claim: Claim, results: Results, flips: Sequence[Flip]) -> Iterator[OtherTimes]:
@@ -95,11 +102,42 @@ def _measure_implementations(claim: Claim, results: Results, flips: Sequence[Fli
         except NotRunError:
             continue
         timed = after.rows(flip.base, mixed=True)
-        other = results.rows(flip.study, mixed=True)[["dataset", "reducer"]]
-        other = other.replace({"dataset": dict(flip.datasets), "reducer": dict(flip.reducers)}).drop_duplicates()
-        timed = timed.merge(other, on=["dataset", "reducer"])
-        only_theirs = results.replaced(timed, (*claim.studies, *flip.base, flip.study))
-        yield from _measure_times(claim, only_theirs, _describe(flip), about)
+        theirs = results.rows(flip.study, mixed=True)
+        theirs = theirs.assign(code=theirs["reducer"].astype(str) + theirs["params"].astype(str))
+        theirs = theirs.replace({"dataset": dict(flip.datasets), "reducer": dict(flip.reducers)})
+        timed = timed.merge(theirs[["dataset", "reducer"]].drop_duplicates(), on=["dataset", "reducer"])
+        touched = (*claim.studies, *flip.base, flip.study)
+        replaced = _without_times_of_same_code(timed, theirs, results.rows(flip.base, mixed=True))
+        in_full = {
+            label
+            for of in _measure_times(claim, results.replaced(replaced, touched), "", about)
+            for label in of.components
+        }
+        for other in _measure_times(claim, results.replaced(timed, touched), _describe(flip), about):
+            yield other._replace(replaced=frozenset(in_full))
+
+
+def _without_times_of_same_code(timed: pd.DataFrame, theirs: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with another implementation without the times of steps, and totals of mostly steps, of the same code.
+
+    Parameters
+    ----------
+    theirs : DataFrame
+        The rows of the study under the names of the base, with the reducer and parameters that ran in column ``code``.
+    base : DataFrame
+        The rows that they replace.
+    """
+    steps = {"code": ["prepare_seconds", "reduce_seconds"], "engine": ["cluster_seconds"]}
+    base = base.assign(code=base["reducer"].astype(str) + base["params"].astype(str))
+    result = timed.copy()
+    for (dataset, reducer), rows in theirs.groupby(["dataset", "reducer"], observed=True):
+        ours = base[(base["dataset"] == dataset) & (base["reducer"] == reducer)]
+        reduction = rows[["prepare_seconds", "reduce_seconds"]].fillna(0).sum(axis=1).median()
+        most = "code" if reduction > rows["cluster_seconds"].median() else "engine"
+        kept = [what for what in ("code", "engine") if {*rows[what].astype(str)} & {*ours[what].astype(str)}]
+        columns = [column for what in kept for column in steps[what]] + ["total_seconds"] * (most in kept)
+        result.loc[(result["dataset"] == dataset) & (result["reducer"] == reducer), columns] = math.nan
+    return result
 
 
 def _describe(flip: Flip) -> str:

@@ -24,6 +24,7 @@ _KINDS: dict[str, Any] = _TEXTS | {
     "reconstruction": _TEXTS | {"facts": _TEXTS},
     "summary": {"": [_SENTENCE], "short": _TEXT, "deviations": [_TEXTS]},
     "implementations": [_TEXTS | {"claim": _EITHER, "base": [_TEXT], "datasets": _TEXTS, "reducers": _TEXTS}],
+    "amendments": [_TEXTS | {"claim": _EITHER}],
 }
 
 

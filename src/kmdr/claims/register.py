@@ -39,6 +39,8 @@ class Flip:
         Ids of the claims that may depend on the choice.
     datasets, reducers : mapping
         The dataset or reducer of the base that one of another name replaces.
+    departs : str
+        What in the paper it departs from, or the error that it repeats; empty if the paper leaves the choice open.
     """
 
     study: str
@@ -48,6 +50,7 @@ class Flip:
     claims: tuple[str, ...]
     datasets: Mapping[str, str] = field(default_factory=dict)
     reducers: Mapping[str, str] = field(default_factory=dict)
+    departs: str = ""
 
     @classmethod
     def from_study(cls, study: Mapping[str, Any]) -> "Flip | None":
@@ -57,7 +60,7 @@ class Flip:
             return None
         return cls(
             study["name"], study["title"], flip["entry"], tuple(flip["base"]), tuple(flip["claims"]),
-            dict(flip.get("datasets") or {}), dict(flip.get("reducers") or {}),
+            dict(flip.get("datasets") or {}), dict(flip.get("reducers") or {}), flip.get("departs", ""),
         )  # fmt: skip
 
 
@@ -142,7 +145,9 @@ def _changed(results: Results, flip: Flip) -> Change:
     for claim in claims():
         if claim.id in flip.claims:
             was, now = uncorrected(claim, before), uncorrected(claim, after)
-            diagnoses[claim.id] = Diagnosis(flip.study, flip.title, was.outcome, now.outcome, now.sentence)
+            diagnoses[claim.id] = Diagnosis(
+                flip.study, flip.title, was.outcome, now.outcome, now.sentence, flip.departs
+            )
     return Change(
         flip,
         _mean_change(before, after, flip, "objective"),

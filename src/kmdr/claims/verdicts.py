@@ -52,6 +52,8 @@ class Diagnosis:
         Uncorrected outcome, on the shared trials, with the choice of the papers' protocol and with the flipped one.
     sentence : str
         The explanation of the flipped test.
+    departs : str
+        For a choice that the paper does not leave open, the departure from its text or the error that it repeats.
     """
 
     flip: str
@@ -59,9 +61,10 @@ class Diagnosis:
     before: Outcome
     after: Outcome
     sentence: str
+    departs: str = ""
 
 
-RestsOn = Literal["methods", "implementation", "hardware", "not measured"]
+RestsOn = Literal["methods", "methods in part", "implementation", "hardware", "not measured"]
 
 
 class OtherTimes(NamedTuple):
@@ -75,11 +78,14 @@ class OtherTimes(NamedTuple):
         Of all central ones together, uncorrected; of statements that it does not measure, as with ours.
     components : mapping of str to Component
         The statements whose methods have the other implementation, by their labels.
+    replaced : frozenset of str
+        Labels of those of which no method is timed mostly with our code.
     """
 
     what: str
     outcome: Outcome
     components: Mapping[str, Component]
+    replaced: frozenset[str] = frozenset()
 
 
 class Basis(NamedTuple):
@@ -87,9 +93,10 @@ class Basis(NamedTuple):
 
     Attributes
     ----------
-    word : {"methods", "implementation", "hardware", "not measured"}
-        The methods, if the outcome of the claim is the same with every implementation that was measured; the
-        implementation or the hardware, if it differs between them.
+    word : {"methods", "methods in part", "implementation", "hardware", "not measured"}
+        The methods, if the outcome of the claim is the same with every implementation that was measured, in part if
+        some methods that decide run our code in all of them; the implementation or the hardware, if it differs between
+        them.
     """
 
     word: RestsOn

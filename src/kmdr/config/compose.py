@@ -53,7 +53,12 @@ def _keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of an error, and the second if the first ends with a colon."""
+    """Return the first line of an error, and the second if the first ends with a colon.
+
+    An error without a text, such as Hydra raises from one of OmegaConf, has that of its cause.
+    """
+    while not str(error).strip() and error.__cause__:
+        error = error.__cause__
     first, second, *_ = [*filter(None, map(str.strip, str(error).splitlines())), "", ""]
     return f"{first} {second}".rstrip() if first.endswith(":") else first or type(error).__name__
 

@@ -170,6 +170,7 @@ def _is_flip(value: Any) -> bool:
         and _are_strings(value.get("base"))
         and _are_strings(value.get("claims"))
         and all(isinstance(value.get(group) or {}, Mapping) for group in ("datasets", "reducers"))
+        and _is_string(value.get("departs", ""))
     )
 
 

@@ -1,5 +1,6 @@
 """From a configuration to tasks: every value is checked here, before any work starts."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -28,11 +29,13 @@ from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.config.compose import study_configs
 from kmdr.config.studies import naming_study
-from kmdr.config.task import Task
+from kmdr.config.task import Task, settings_of
 from kmdr.datasets import Dataset, checked_verify, locate_files, registry
 from kmdr.datasets.references import references_of
 from kmdr.metrics import check_matching, matchings
 from kmdr.metrics.references import refuse_taken_names
+from kmdr.results.row_check import value_fault
+from kmdr.results.untrusted_text import parse_json
 
 # Usual names of ways to start k-means, and ours.
 _STARTS = {"kmeans++": "plus", "k-means++": "plus", "random": "sample"}
@@ -58,6 +61,47 @@ def _grid(value: Any) -> tuple[int, ...]:
     return tuple(sorted(set(entries)))
 
 
+def _keys(value: Any) -> Iterator[Any]:
+    """Yield the names in nested mappings and lists."""
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from _keys(inner)
+    if isinstance(value, Mapping):
+        yield from value
+
+
+def _as_recorded(setting: str, values: Mapping[str, Any]) -> str:
+    """Return values as the JSON text with which rows record them, and from which trials read them.
+
+    Raises
+    ------
+    UserError
+        If no reader of rows would accept the text, or trials would read other values from it.
+    """
+    try:
+        if any(not isinstance(key, str) for key in _keys(values)):
+            raise TypeError("a name in it is not a text")
+        text = canonical(values)
+        parse_json(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"{setting} = {shown(values)} cannot be recorded with the rows ({error}); give texts, finite numbers, "
+            "lists, and mappings with texts as names"
+        ) from error
+    return text
+
+
+def _is_not_finite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _check_row_columns(task: Task) -> None:
+    """Refuse a task whose rows no reader would accept, such as one with a text that is too long for its column."""
+    columns = {name: getattr(task, name) for name in ("study", "dataset", "reducer", "params", "options", "stand_in")}
+    for name, value in {**columns, **settings_of(task.config)}.items():
+        if fault := value_fault(name, str(value)):
+            raise UserError(f"rows cannot record these settings: {fault}; give others")
+
+
 def _protocol(config: Mapping[str, Any]) -> Protocol:
     settings = section(config, "kmeans")
     valid = [field.name for field in fields(Protocol)]
@@ -74,7 +118,7 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
     args = settings.pop("args", None) or {}
     if not isinstance(args, Mapping):
         raise UserError(f"kmeans.args = {shown(args)} is not a mapping; write e.g. kmeans.args.batch_size=1000")
-    protocol = Protocol(**settings, args=canonical(args))
+    protocol = Protocol(**settings, args=_as_recorded("kmeans.args", args))
     engines.check_allowed(protocol)
     return protocol
 
@@ -157,6 +201,7 @@ class Experiment:
         repeats = whole_number("repeats", config["repeats"], 1)
         timing_repeats = whole_number("timing_repeats", config["timing_repeats"], 0)
         name, params = reducers.named(reducer)
+        _as_recorded("reducer.args" if "." in name else "reducer", params)
         engine = section(config, "kmeans").get("engine")
         allow(name, engine)  # named by the user, from whom all tasks come
         with import_errors(engine):
@@ -222,10 +267,10 @@ class Experiment:
             points = k if fixed == d else n
             check_memory(f"{points} points in {r} dimensions", points * r)
         params = canonical(reducers.recorded(self.reducer, self.params))
-        options = canonical(self.stated_options(data.name))
+        options = _as_recorded("dataset", self.stated_options(data.name))
         files = locate_files(self.dataset, self.options) if self.dataset in registry.names() else {}
         paths = canonical(files) if files else ""
-        return [
+        tasks = [
             Task(
                 study=self.study,
                 dataset=data.name,
@@ -251,14 +296,18 @@ class Experiment:
             )
             for repeat in range(self.repeats)
         ]
+        _check_row_columns(tasks[0])  # repetitions differ in no such column
+        return tasks
 
     def stated_options(self, title: str) -> dict[str, Any]:
         """Return the dataset's options as rows state them, and its name if rows have another title for it.
 
-        Only options that differ from the defaults are stated, and only the names of files.
+        Only options that differ from the defaults are stated, and only the names of files. Numbers that JSON does not
+        have, such as ``noise=nan``, are stated as texts, which the options accept likewise.
         """
         usual = registry.entry(self.dataset).offered if self.dataset in registry.names() else {}
         stated = {name: value for name, value in self.options.items() if value != usual.get(name)}
+        stated = {name: str(value) if _is_not_finite(value) else value for name, value in stated.items()}
         return file_names(stated) | ({} if title == self.dataset else {"name": self.dataset})
 
 

@@ -3,7 +3,7 @@
 The d×r sign matrix R is kept as 64 rows per word: bit i mod 64 of ``bits[i // 64, j]`` is set if R_ij = +1.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -12,6 +12,8 @@ from kmdr.base.threads import process_row_blocks
 from kmdr.linalg.matrix import Dense, Matrix, check_floating, matmul, room, transpose_block
 
 _WORD = 64
+# Fewer dense rows than these are multiplied one by one: in a block of 64 they would take as long as 64.
+_FEW_ROWS = 12
 _ROWS = 64  # rows that the mailman serves together
 
 
@@ -175,15 +177,31 @@ def _mailman_csr(
                 C[i, g * m + b] = x * scale
 
 
-def mailman_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
-    """Return C = scale·AR by the mailman algorithm (Liberty, Zucker 2009; bzmd15 §5; lf20 §2.5.2).
+class MailmanFactor(NamedTuple):
+    """A sign matrix R as the mailman algorithm takes it: blocks of m rows of Rᵀ, each UP.
 
-    Rᵀ is cut into blocks of m rows. A block is UP: the columns of U are all 2^m sign vectors, and P, with a single 1
-    per column, selects one for each column of the block. Px costs d additions and U(Px), by recursion, 2^(m + 1). As in
-    the papers m = ⌊log₂ d⌋; for CSR the mean number of entries of a row takes the place of d. The whole costs
-    O(nnz·r/m) additions. m is at most r, and at most 16, the bits of an address here.
+    Attributes
+    ----------
+    codes : (⌈r/m⌉, d) ndarray of uint16
+        P of each block: the number of the column of U that equals each column of the block.
+    m : int
+        Rows of a block.
+    r : int
+        Columns of R.
+    """
 
-    Parameters, result and errors are as for :func:`sign_product`.
+    codes: Dense
+    m: int
+    r: int
+
+
+def mailman_factor(A: Matrix, bits: Dense, r: int) -> MailmanFactor:
+    """Prepare the d×r sign matrix of ``bits`` for products with A and with other matrices of as many entries in a row.
+
+    As in the papers m = ⌊log₂ d⌋; for CSR the mean number of entries of a row takes the place of d. m is at most r, and
+    at most 16, the bits of an address here.
+
+    Parameters and errors are as for :func:`sign_product`.
     """
     _check(A, bits, r)
     n, d = A.shape
@@ -191,14 +209,46 @@ def mailman_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
     m = min(max(additions.bit_length() - 1, 1), 16, r)
     codes = np.empty((-(-r // m), d), np.uint16)
     _addresses(bits, m, codes)
+    return MailmanFactor(codes, m, r)
+
+
+def multiply_by_mail(A: Matrix, factor: MailmanFactor, scale: float) -> Dense:
+    """Return C = scale·AR for the sign matrix R of ``factor``; few rows one by one, more in blocks of 64.
+
+    Parameters
+    ----------
+    A : (n, d) array or CSR
+        float64 or float32.
+
+    Returns
+    -------
+    (n, r) ndarray of A's dtype
+    """
+    codes, m, r = factor
+    n, d = A.shape
     C = room((n, r), A.dtype)
-    factor = A.dtype.type(scale)
-    if isinstance(A, np.ndarray):
+    dtype_scale = A.dtype.type(scale)
+    if isinstance(A, np.ndarray) and n >= _FEW_ROWS:
         dense = np.ascontiguousarray(A)
-        process_row_blocks(len(C), lambda rows: _mailman_dense(dense, codes, m, factor, C, rows.start, rows.stop))
+        process_row_blocks(n, lambda rows: _mailman_dense(dense, codes, m, dtype_scale, C, rows.start, rows.stop))
+        return C
+    if isinstance(A, np.ndarray):
+        data, indices, indptr = A.ravel(), np.tile(np.arange(d, dtype=np.int32), n), np.arange(n + 1) * d
     else:
         data, indices, indptr = A.data, A.indices, A.indptr
-        process_row_blocks(
-            len(C), lambda rows: _mailman_csr(data, indices, indptr, codes, m, factor, C, rows.start, rows.stop)
-        )
+    process_row_blocks(
+        n, lambda rows: _mailman_csr(data, indices, indptr, codes, m, dtype_scale, C, rows.start, rows.stop)
+    )
     return C
+
+
+def mailman_product(A: Matrix, bits: Dense, r: int, scale: float) -> Dense:
+    """Return C = scale·AR by the mailman algorithm (Liberty, Zucker 2009; bzmd15 §5; lf20 §2.5.2).
+
+    Rᵀ is cut into blocks of m rows. A block is UP: the columns of U are all 2^m sign vectors, and P, with a single 1
+    per column, selects one for each column of the block. Px costs d additions and U(Px), by recursion, 2^(m + 1). The
+    whole costs O(nnz·r/m) additions. `mailman_factor` gives m.
+
+    Parameters, result and errors are as for :func:`sign_product`.
+    """
+    return multiply_by_mail(A, mailman_factor(A, bits, r), scale)

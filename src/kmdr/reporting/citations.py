@@ -1,10 +1,11 @@
 """Numbers that a text cites from a report: ``{SOURCE CONDITION... COLUMN:FORMAT}``.
 
 The source is the id of a table, figure or claim (``CLAIM/reconstructed`` for its verdict under the other protocol), a
-table of a multiverse by the stem of its file, ``verdicts``, or ``answers``: the numbers of the view "Answers", so that
-a ratio to k-means on all features is the same number there and in a text. A condition is ``COLUMN=VALUE[,VALUE...]`` or
-``COLUMN~TEXT`` (contains), quoted as in a shell; ``!=`` is the contrary of ``=``, and ``+`` between sources joins them.
-Several selected values are cited as their range; the column ``rows`` is their number.
+table of a multiverse by the stem of its file, ``verdicts`` (outcomes as written, and reconstructed), or ``answers``:
+the numbers of the view "Answers", so that a ratio to k-means on all features is the same number there and in a text. A
+condition is ``COLUMN=VALUE[,VALUE...]`` or ``COLUMN~TEXT`` (contains), quoted as in a shell; ``!=`` is the contrary of
+``=``, and ``+`` between sources joins them. Several selected values are cited as their range; the column ``rows`` is
+their number.
 """
 
 import operator
@@ -42,7 +43,11 @@ def sources(report: Report) -> dict[str, pd.DataFrame]:
         tables |= statements_of(verdict)
     tables["answers"] = answers_table(report.explored)
     tables["verdicts"] = pd.DataFrame(
-        [(v.claim.id, v.claim.paper, v.outcome) for v in report.verdicts], columns=["claim", "paper", "outcome"]
+        [
+            (v.claim.id, v.claim.paper, v.outcome, v.reconstructed.outcome if v.reconstructed else None)
+            for v in report.verdicts
+        ],
+        columns=["claim", "paper", "outcome", "reconstructed"],
     )
     return tables
 

@@ -40,7 +40,7 @@ from kmdr.reporting.explore import data_text, packed
 from kmdr.reporting.forest import forests
 from kmdr.reporting.margins import changes_at, segments, ticks
 from kmdr.reporting.model import Report
-from kmdr.reporting.names import shared_names, with_kind
+from kmdr.reporting.names import claim_sources, shared_names, with_kind
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
 from kmdr.reporting.search import entries
 from kmdr.reporting.seeds import sentence as seeds_sentence
@@ -316,6 +316,7 @@ def _environment() -> Environment:
         "forests": forests,
         "reason": reason,
         "describe_other_times": describe_other_times,
+        "claim_sources": claim_sources,
     }
     environment.globals |= {
         "STATES": STATES,

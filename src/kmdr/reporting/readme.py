@@ -14,9 +14,9 @@ from pathlib import Path
 import pandas as pd
 
 from kmdr.base.paths import CHECKOUT
-from kmdr.base.text import counted
 from kmdr.claims.catalogue import papers
 from kmdr.claims.summary import Sentence
+from kmdr.reporting.names import claim_sources
 
 _REFERENCE = CHECKOUT / "results" / "reference"
 _REGION = re.compile(r"(<!-- (\w+): python -m kmdr\.reporting\.readme -->\n\n).*?(<!-- end of \2 -->)", re.DOTALL)
@@ -48,9 +48,11 @@ def answer(folder: Path) -> str:
     """
     report = report_text(folder)
     parts = [finding for paper in papers() for finding in paper.summary.findings if finding.answer]
-    outcomes = pd.read_csv(folder / "verdicts.csv")["verdict"].value_counts()
+    verdicts = pd.read_csv(folder / "verdicts.csv")
+    outcomes = verdicts["verdict"].value_counts()
     counts = ", ".join(f"{outcomes.get(outcome, 0)} {outcome}" for outcome in _OUTCOMES)
-    claims = f"Of the papers' {counted(outcomes.sum(), 'claim')}: {counts}."
+    judged = [claim for paper in papers() for claim in paper.claims if claim.id in set(verdicts["claim"])]
+    claims = f"Of {claim_sources(judged)}: {counts}."
     return _escaped(" ".join([*(_required(finding, report) for finding in parts), claims]))
 
 

@@ -73,7 +73,7 @@ class PaperSummary:
 def paper_summaries(report: Report) -> dict[str, PaperSummary]:
     """Return the summary of each paper that was run, by name."""
     tables = sources(report)
-    ran = {study["paper"] for study in report.studies if study["rows"]}
+    ran = {study.get("paper") for study in report.studies if study["rows"]}
     return {paper.name: _summary(paper, report, tables) for paper in report.papers if paper.name in ran}
 
 
@@ -81,7 +81,7 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
     words = paper.summary
     verdicts = [verdict for verdict in report.verdicts if verdict.claim.paper == paper.name]
     groups = {title: [v for v in verdicts if v.outcome in outcomes] for title, outcomes in OUTCOME_TITLES.items()}
-    studies = [study for study in report.studies if study["paper"] == paper.name and study["rows"]]
+    studies = [study for study in report.studies if study.get("paper") == paper.name and study["rows"]]
 
     def paragraphs(sentences: Sequence[Sentence]) -> list[str]:
         return [text for sentence in sentences if (text := cited(tables, sentence))]
@@ -96,6 +96,9 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
         "Easy to reproduce": paragraphs(words.easy),
         "Hard to reproduce": paragraphs(words.hard),
         "Open choices and the reported numbers": [explanation] if explanation else [],
+        "Amended tests": [
+            f"{a.claim} ({a.date}; the verdict was “{a.before}”): {a.change} {a.reason}" for a in paper.amendments
+        ],
         "Deviations": Table(pd.DataFrame(deviations, columns=["subject", "in the paper", "here", "effect"]), {}),
         "Computing time and memory": _computing(
             [*studies, *([{"name": "multiverse", **multiverse.cost}] if multiverse and multiverse.cost else [])]
@@ -112,7 +115,9 @@ def _is_empty(part: list[str] | Table) -> bool:
 
 # The basis of an outcome on time, in words.
 BASES: Mapping[RestsOn, str] = {
-    "methods": "the methods, as the claim has the same outcome with every implementation that was timed",
+    "methods": "the methods, as the claim has the same outcome with every implementation that was timed here",
+    "methods in part": "the methods in part: the claim has the same outcome with every implementation that was timed "
+    "here, but some methods that decide it run our code in all of them",
     "implementation": "the implementation, as the claim has another outcome with another one",
     "hardware": "the machine",
     "not measured": "not measured, as no other implementation timed all the statements that decide",
@@ -208,9 +213,11 @@ def reason(verdict: Verdict) -> str:
     parts += [_undecided(verdict, kind) for kind, outcome in central.items() if outcome == "undecided"]
     if parts:
         parts += [HOLDS[kind] for kind, outcome in central.items() if outcome == "supported"]
-    reversed_by = [d.change for d in verdict.diagnoses if d.before == verdict.outcome and d.after in SUPPORTED]
-    if reversed_by and verdict.outcome not in SUPPORTED:
-        parts.append(f"it is supported with another choice where the paper leaves one open ({'; '.join(reversed_by)})")
+    reversed_by = [d for d in verdict.diagnoses if d.before == verdict.outcome and d.after in SUPPORTED]
+    if verdict.outcome not in SUPPORTED:
+        if choices := [d.change for d in reversed_by if not d.departs]:
+            parts.append(f"it is supported with another choice where the paper leaves one open ({'; '.join(choices)})")
+        parts += [f"it is supported only with {d.departs} ({d.change})" for d in reversed_by if d.departs]
     return "; ".join(parts)
 
 

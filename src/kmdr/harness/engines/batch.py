@@ -6,6 +6,7 @@ notice a job that was refused, or that ended before its worker connected: `Jobs.
 """
 
 import logging
+import re
 import shlex
 import shutil
 import signal
@@ -33,6 +34,7 @@ _PROLOGUE = (f"export {SAFE_PATH}=1", "export DASK_DISTRIBUTED__WORKER__HTTP__RO
 _CHECK = "from kmdr.harness.engines.contract import check_installation; check_installation()"
 # A job that failed is submitted again after so many seconds, the next time after their square, and so on.
 _PAUSE_SECONDS = 4
+_MOST_BYTES_OF_LOG = 2**14
 
 
 class Jobs:
@@ -109,7 +111,10 @@ class Jobs:
             job, reason = self._refused.pop()
             failed.append((job, f"was refused ({reason})"))
         for mark in self._folder.glob("*.ended"):
-            job = self._jobs[mark]
+            job = self._jobs.get(mark)
+            if job is None:  # it ended before; batch systems requeue jobs, e.g. after another job preempted them
+                mark.unlink(missing_ok=True)
+                continue
             is_listed = current.get(job.name) is job
             # Dask lists jobs that were submitted together only when the last one was, and one may have ended by then.
             if not is_listed and job.status not in (Status.closed, Status.failed):
@@ -147,12 +152,24 @@ class Jobs:
         loop.add_callback(loop.call_later, seconds, forget)
 
     def _last_words(self, job: Any) -> str:
-        """Return the last line that a job wrote, in brackets."""
-        for path in Path(job.log_directory).glob(f"*{job.job_id}*"):
-            lines = [line.strip() for line in path.read_text("utf-8", "replace").split("\n") if line.strip()]
-            if lines:
-                return f" ({lines[-1][:200]})"
+        """Return the last line that a job wrote, in brackets; the folder of logs may be the user's and have others."""
+        is_named = re.compile(rf"(?<![0-9]){re.escape(str(job.job_id))}(?![0-9])").search
+        with suppress(OSError):
+            for path in Path(job.log_directory).iterdir():
+                if not is_named(path.name) or not path.is_file():
+                    continue
+                lines = [line.strip() for line in _end_of(path).split("\n") if line.strip()]
+                if lines:
+                    return f" ({lines[-1][:200]})"
         return ""
+
+
+def _end_of(path: Path) -> str:
+    """Return the last kilobytes of a log; nothing if it cannot be read."""
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _MOST_BYTES_OF_LOG))
+        return file.read().decode("utf-8", "replace")
+    return ""
 
 
 def _import_jobqueue() -> Any:

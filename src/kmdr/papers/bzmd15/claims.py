@@ -1,8 +1,9 @@
 """The claims of bzmd15, each with its test."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -20,6 +21,7 @@ from kmdr.analysis.statistics import (
     equal,
     median_below,
     not_inferior,
+    retest,
     several,
     share,
 )
@@ -30,6 +32,7 @@ from kmdr.claims.effects import (
     extremes,
     mean_by_repetition,
     need,
+    outcome,
     pairs,
     part_of,
     slopes_on_log_r,
@@ -45,6 +48,7 @@ F_MARGIN = Margin(0.05, "excess over F of k-means on all features that is close 
 P_MARGIN = Margin(
     0.05, "negligible difference of P", {"standard error of the paper's means of five runs on Synth": 0.05}
 )
+POOR = Margin(0.5, "accuracy that is poor", {"bad runs in lf20": 0.5}, least=0.1, most=0.99)
 FASTER = "total time ÷ that of kMeans, below 1"
 # "Several" real-world problems means more than two.
 SEVERAL = 3
@@ -384,10 +388,12 @@ def ratios_hold(results: Results) -> Finding:
 
     A trial is one repetition, and fails if F exceeds the bound at any r of the grid; exact binomial test for each
     dataset, because the theorems hold for each A. The theorems ask for more dimensions than the grid has, so this asks
-    more than they promise. The unknown F_opt is replaced by the smallest F of any trial on the dataset; ‖A − A_k‖² ≤
-    F_opt (§2.2) shows which trials certainly meet the bound. A dataset on which a run of k-means on all features itself
-    exceeds the bound is excluded: k-means has no γ near 1 there, so the theorems promise nothing. Stand-ins are
-    excluded too. One dataset on which a bound fails more often than stated refutes the claim.
+    more than they promise. The unknown F_opt is replaced by the smallest F of any trial on the dataset. F_opt is at
+    most that, so the test is lenient; the explanation says how far below it F_opt would have to be for the bound to
+    fail more often than stated, and ‖A − A_k‖² ≤ F_opt (§2.2) shows which trials certainly meet it. A dataset on which
+    a run of k-means on all features itself exceeds the bound is excluded: k-means has no γ near 1 there, so the
+    theorems promise nothing. Stand-ins are excluded too. One dataset on which a bound fails more often than stated
+    refutes the claim.
     """
     studies = (*FIGURES, *MORE_RUNS)
     stated = reported("bzmd15").query("id == 'bzmd15-7'").set_index(["method", "quantity"])["value"]
@@ -397,7 +403,7 @@ def ratios_hold(results: Results) -> Finding:
     rows = rows[~rows["dataset"].isin(excluded)]
     rows = rows.assign(ratio=ratio_to_best(rows))
     floors = bounds(results)
-    components, largest, proved, trials, slack = [], [], 0, 0, math.inf
+    components, largest, proved, trials, slack = [], [], 0, 0, 1.0
     for theorem, method in THEOREMS:
         worst = rows[rows["reducer"] == method].groupby(["dataset", *REPETITION])[["objective", "ratio"]].max()
         if worst.empty:
@@ -412,20 +418,29 @@ def ratios_hold(results: Results) -> Finding:
             components.append(
                 share(f"{what}, below {probability}", failing, len(of_dataset), probability, at_most=True)
             )
+            slack = min(slack, _slack(of_dataset, limit, probability))
         largest.append(f"{fails} of {len(ratio)} trials for {theorem} (largest ratio {ratio.max():.2f})")
         floor = pd.Series(floors, dtype=float).reindex(names).to_numpy()
         proved += int((worst["objective"].to_numpy() <= limit * floor).sum())
         trials += len(ratio)
-        slack = min(slack, limit / float(ratio.max()))
     need(components, "the provable methods")
     sentence = f"The bound is exceeded in {', '.join(largest)}"
-    if slack > 1:
-        sentence += f"; a trial would exceed it only if F_opt were {1 - 1 / slack:.0%} below the smallest F found"
+    if slack > 0:
+        sentence += (
+            f"; it would be exceeded more often than stated only if F_opt were {slack:.0%} below the smallest F of any "
+            "trial"
+        )
     if floors:
         sentence += f"; ‖A − A_k‖² proves it for {proved / trials:.0%} of the trials"
     if excluded:
         sentence += f"; {', '.join(label(results, name) for name in excluded)} excluded"
     return Finding(components, sentence + ".")
+
+
+def _slack(ratios: "pd.Series[float]", limit: float, probability: float) -> float:
+    """Return by which share F_opt would have to be below the smallest F for more than the stated share to fail."""
+    allowed = math.floor(probability * len(ratios) * (1 + 1e-9))
+    return 1 - float(np.sort(ratios)[::-1][allowed]) / limit
 
 
 CROWDED = ("pie", "coil20")
@@ -444,36 +459,76 @@ def _mean_below(label: str, lower: "pd.Series[float]", higher: "pd.Series[float]
     return Component(label, difference, low, high, p_for, p_against, n, "P", bounds=(-math.inf, 0.0))
 
 
+Readings = Mapping[str, Sequence[Component]]
+
+
+def _in_every_reading(label: str, readings: Readings, margin: float | None = None) -> Component:
+    """Test a statement in several readings of one word: true if all readings are true, and false if none is.
+
+    If they disagree, it is undecided. Another value may replace the margin of a reading.
+    """
+    if margin is not None:
+        readings = {name: [retest(part, margin) for part in parts] for name, parts in readings.items()}
+    all_true, any_true = (several(label, readings, least) for least in (len(readings), 1))
+    return all_true._replace(
+        p_against=any_true.p_against, unit="readings", against=partial(_in_every_reading, label, readings)
+    )
+
+
 @claim(
     "bzmd15-8",
     "On PIE and COIL20 k-means on all features performs poorly in terms of accuracy.",
     "§7.5, Figures 2 and 3",
-    studies=(*FIGURES, *ENDS),
+    studies=(*FIGURES, *ENDS, "bzmd15_synth"),
     central="in these two datasets the naive k-means algorithm performs poorly in terms of accuracy",
     scope=REAL,
 )
 def full_is_poor_on_two(results: Results) -> Finding:
-    """P of k-means on all features on PIE and on COIL20 is lower than on each other real dataset.
+    """P of k-means on all features is low on PIE, and on COIL20, in each of three readings of "poorly".
 
-    The paper distinguishes these two, so "poorly" means lower than on the others, without a margin. Unit: a run. For
-    each of the two and each of USPS and ORL: the mean P of all runs is lower; one-sided Welch test, because runs on
-    different datasets have nothing in common. LIGHT is a stand-in and is only reported. One dataset on which k-means is
-    worse than on one of the two refutes the claim. The values of P are reported too.
+    The paper has no number for it. The readings: P is below ½ (our margin), so that most points are in the wrong class;
+    P is below P on each other real dataset, from which the sentence singles out these two; P is below P on Synth, whose
+    clusters the paper calls well-separated, which "poorly" indicates that these are not. Unit: a run. One-sided t test
+    for the first reading, and Welch's test for the others, because runs on different datasets have nothing in common.
+
+    A dataset counts as poor if all three hold, and as not poor if all three are contradicted. Where the readings
+    disagree, the statement is undecided, whatever the number of runs. LIGHT is a stand-in and is only reported.
     """
-    values = results.wide((*FIGURES, *ENDS), "accuracy", datasets=REAL, reducers=["none"])["none"]
-    P = {str(name): runs.groupby(REPETITION).mean() for name, runs in values.groupby("dataset")}
-    components = []
+    values = results.wide((*FIGURES, *ENDS, "bzmd15_synth"), "accuracy", datasets=(*REAL, "synth"), reducers=["none"])
+    P = {str(name): runs.groupby(REPETITION).mean() for name, runs in values["none"].groupby("dataset")}
+    others = [name for name in REAL if name in P and name not in CROWDED and name not in results.stand_ins]
+    components, single, words = list[Component](), list[Component](), []
     for poor in CROWDED:
-        for other in REAL:
-            if other in CROWDED or not {poor, other} <= set(P) or other in results.stand_ins:
-                continue
-            statement = f"P of kMeans, {label(results, poor)} − {label(results, other)}, below 0"
-            components.append(_mean_below(statement, P[poor], P[other]))
-    need(components, "kMeans on PIE or COIL20 and on another real dataset")
+        if poor not in P or "synth" not in P or not others:
+            continue
+        name = label(results, poor)
+        against = {
+            other: _mean_below(f"P of kMeans, {name} − {label(results, other)}, below 0", P[poor], P[other])
+            for other in (*others, "synth")
+        }
+        readings: Readings = {
+            f"below {POOR:g}": [below(f"P of kMeans on {name}, below {POOR:g}", P[poor], POOR, "P")],
+            "below each other real dataset": [against[other] for other in others],
+            "below Synth": [against["synth"]],
+        }
+        components.append(
+            _in_every_reading(f"P of kMeans on {name} is low in each of {len(readings)} readings", readings)
+        )
+        single += chain(*readings.values())
+        answers = {"supported": "yes", "not supported": "no"}
+        listed = (f"{reading} {answers.get(outcome(parts), 'undecided')}" for reading, parts in readings.items())
+        words.append(f"on {name} {', '.join(listed)}")
+    need(components, "kMeans on PIE or COIL20, on another real dataset, and on Synth")
     levels = ", ".join(
-        f"{label(results, name)} {P[name].mean():.3f} ({counted(len(P[name]), 'run')})" for name in REAL if name in P
+        f"{label(results, name)} {P[name].mean():.3f} ({counted(len(P[name]), 'run')})"
+        for name in (*REAL, "synth")
+        if name in P
     )
-    return Finding(components, f"P of kMeans on all features is {levels}; {tally(components)}.")
+    return Finding(
+        components,
+        f"P of kMeans on all features is {levels}. Readings of “poorly”: {'; '.join(words)}.",
+        {"one of several": single},
+    )
 
 
 @claim(

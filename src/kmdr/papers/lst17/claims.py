@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from kmdr.analysis.results import NotRunError, Results
 from kmdr.analysis.statistics import (
@@ -25,6 +26,7 @@ from .protocol import DATASETS, GENERATED, NAMES, REDUCERS, STUDIES, powers_of_r
 
 # At most 3.2-fold from r = 10 to 1000, which is little on the paper's logarithmic axes of three decades and more.
 STABLE = Margin(0.25, "largest power of r in a stable time")
+SIGNIFICANTLY = Margin(0.5, "ratio of times that is significantly faster", least=0.02, most=0.99)
 SEVERAL_HUNDRED = Margin(
     200, "ratio of times that is several hundred", {"a hundred": 100, "three hundred": 300}, least=1.5, most=2000
 )
@@ -423,32 +425,35 @@ def claim5(results: Results) -> Finding:
     scope=tuple(DATASETS),
 )
 def claim6(results: Results) -> Finding:
-    """K-means on the reduced points takes less time than on all features, for each of the six methods.
+    """K-means on the reduced points takes less than half the time on all features, for each of the six methods.
 
-    For each dataset and method: the ratio of the clustering time to that of k-means on all features from the same
-    initial centres, as a geometric mean over the grid of r, is below 1; one value per serially timed repetition, sign
-    test of their median. One method that is not faster makes the claim fail; stand-ins do not decide. The explanation
-    also names the r from which on a method's mean ratio is 1 or more, and the ratios of the total times, with the
-    reduction included, which are another reading.
+    "Significantly" asks for more than any shorter time: half of it (our margin), as for "much faster" in bzd10. For
+    each dataset and method: the ratio of the clustering time to that of k-means on all features from the same initial
+    centres, as a geometric mean over the grid of r, is below ½; one value per serially timed repetition, sign test of
+    their median. One method that is not so much faster makes the claim fail; stand-ins do not decide. The other
+    reading, that it is faster at all at each r of the figure, is shown but does not decide. The explanation also names
+    the r from which on a method's mean ratio is 1 or more, and the ratios of the total times, with the reduction
+    included. The k-means of PD is ours, not its authors' package.
     """
 
     def parts(results: Results, dataset: str) -> list[Part]:
         seconds = _table(results, "cluster_seconds", dataset)
+        what = "clustering time, over that on all features, of"
         return [
-            part
+            part._replace(each_r=_faster_at_each_r(_label(what, name, median_below, 1.0, dataset), seconds, name))
             for name in REDUCERS
-            for part in _differs(
-                dataset,
-                "clustering time, over that on all features, of",
-                median_below,
-                seconds,
-                name,
-                "none",
-                named=name,
-            )
+            for part in _differs(dataset, what, median_below, seconds, name, "none", named=name, times=SIGNIFICANTLY)
         ]
 
     return _finding(results, parts, _no_longer_faster)
+
+
+def _faster_at_each_r(label: str, seconds: pd.DataFrame, name: str) -> Component:
+    def faster(statement: str, logs: ArrayLike) -> Component:
+        return median_below(statement, np.exp(logs), 1.0, "ratio of times")
+
+    (component,) = as_time([test_at_each_r(label, paired(seconds, name, "none", logs=True), faster)])
+    return component
 
 
 def _no_longer_faster(results: Results, dataset: str) -> str:
