@@ -63,7 +63,7 @@ def command_line() -> str:
     """Return the page of all commands, from their parsers."""
     parts = [
         "# Command line",
-        "Every command is listed with its arguments. An option such as `--out DIR` may also be written `OUT=DIR`. A "
+        "Every command is listed with its arguments. An option such as `--out DIR` may also be written `out=DIR`. A "
         "wrong name or value is answered with one sentence and the nearest valid name, before any work starts.",
         markdown_table(
             ("command", "purpose"),

@@ -24,11 +24,15 @@ from sklearn.decomposition import PCA, DictionaryLearning, TruncatedSVD
 import kmdr
 import kmdr.api
 import kmdr.reducers
+from kmdr.analysis.comparison import compared, with_ratio
 from kmdr.base.errors import ArgumentError, UserError
 from kmdr.base.outside import named_by_path
+from kmdr.base.text import terminal_width
 from kmdr.clustering.kmeans import STARTS
 from kmdr.clustering.lloyd import EMPTY_ACTIONS
 from kmdr.datasets import from_arrays
+from kmdr.figures.comparison import table_of
+from kmdr.figures.tables import text
 from kmdr.metrics import metrics
 from kmdr.reducers import SVD
 from kmdr.results.schema import COLUMNS
@@ -111,6 +115,7 @@ def test_several_labelings_in_any_form_are_those_of_files(clusters, tmp_path, mo
             {"labels": [np.arange(90), np.zeros(90)]},
             r"all 90 points are of one class by the labels of A \(labels\[1\]\)",
         ),
+        ({"labels": np.zeros(90)}, "give labels of at least two classes, or give labels=None"),
         ({"labels": None, "k": 3, "noise": 0}, "noise = 0 is not a label; give labels"),
         ({"noise": [0]}, r"noise = \[0\] is not a label"),
         (
@@ -247,12 +252,31 @@ def test_the_result_shows_itself_as_text_and_html(clusters, monkeypatch):
     result = kmdr.compare(A, ["random_sign", PCA(whiten=True), "none"], labels=truth, r_grid=[2], repeats=2)
     shown = repr(result)
     assert max(map(len, shown.splitlines())) <= 60
-    assert "F_full" in shown
+    assert re.search(r"^random_sign +2 +2 .* ± ", shown, re.MULTILINE)
     page = result._repr_html_()
     assert re.findall("<tr>\\s*<td>(.*?)</td>", page) == list(result.summary()["method"])
     alone = kmdr.compare(A, ["random_sign"], k=3, r_grid=[2], repeats=1)
-    assert "with 'none' among the reducers" in repr(alone)
+    assert "that needs the reducer none" in " ".join(repr(alone).split())
     assert alone.summary()["F/F_full"].isna().all()
+
+
+def test_what_is_printed_is_the_table_of_a_run(clusters):
+    """It had neither intervals nor marks."""
+    A, truth = clusters
+    result = kmdr.compare(A, labels=truth, repeats=3)
+    frame = compared(with_ratio(result.rows))
+    assert repr(result) == text(table_of(frame), width=terminal_width())
+    assert frame[["± F/F_best", "p F/F_best"]].notna().any().all()
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 1), (6, 2), (9, 5), (40, 16), (90, 300)])
+def test_methods_and_sizes_have_defaults(n, d, rng):
+    rows = kmdr.compare(rng.standard_normal((n, d)), k=2, repeats=1, n_init=1).rows
+    assert set(rows["reducer"]) - {"leverage"} == {"none", "svd", "random_sign"}
+    assert ("leverage" in set(rows["reducer"])) == (d >= 2)
+    assert (rows["status"] == "ok").all()
+    sizes = sorted(set(rows.loc[rows["reducer"] == "svd", "r"]))
+    assert sizes == [r for r in (2, 4, 8, 16, 32, 64) if r <= min(n, d)] or (sizes == [1] and d == 1)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

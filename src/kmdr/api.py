@@ -6,7 +6,9 @@ import html
 import inspect
 import json
 import numbers
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -25,13 +27,13 @@ from kmdr.base.errors import ArgumentError, UserError, shown
 from kmdr.base.outside import named_by_path
 from kmdr.base.paths import RESULTS
 from kmdr.base.provenance import code_version, environment
-from kmdr.base.text import canonical, short_hash, terminal_width
+from kmdr.base.text import canonical, counted, short_hash, terminal_width
 from kmdr.base.threads import pinned
 from kmdr.config.protocols import choice
 from kmdr.config.studies import studies
 from kmdr.config.suggestions import unknown_reducer
 from kmdr.datasets import Dataset, from_arrays
-from kmdr.figures.comparison import every_column, method_names, summary_table
+from kmdr.figures.comparison import every_column, method_names, table_of
 from kmdr.figures.panels import paper_grid, with_serial_times
 from kmdr.figures.tables import cells, footnote, text
 from kmdr.harness.compiled import COMPILE_SECONDS, compile_kernels, is_compiled, parts
@@ -48,6 +50,7 @@ from kmdr.results.table import has_rows, rows_of
 
 # Most reducers and numbers of dimensions; a longer sequence may be endless.
 _MOST = 10_000
+_USUAL_SIZES = (2, 4, 8, 16, 32, 64)
 
 
 class Summary(pd.DataFrame):
@@ -65,7 +68,7 @@ class Summary(pd.DataFrame):
 
 
 class Comparison:
-    """The result of `compare`: a table in a notebook or a terminal, and its rows.
+    """The result of `compare`: a table in a notebook or a terminal, as of ``kmdr table``, and its rows.
 
     Attributes
     ----------
@@ -120,7 +123,10 @@ class Comparison:
         return f"{frame.to_html(index=False, border=0)}<p>{html.escape(footnote(table))}</p>"
 
     def _table(self) -> Any:
-        return summary_table(self.summary(), int((self.rows["status"] != "ok").sum()))
+        table = table_of(compared(with_ratio(self.rows)))
+        failed = int((self.rows["status"] != "ok").sum())
+        note = f"{counted(failed, 'trial')} failed: see the column error of rows." if failed else ""
+        return replace(table, note=" ".join(filter(None, (note, table.note))))
 
 
 def _plain(value: Any) -> Any:
@@ -174,6 +180,16 @@ def _sizes(r_grid: Any) -> list[Any]:
     return [_plain(r) for r in _items("r_grid", r_grid, "numbers of dimensions, e.g. r_grid=[5, 10, 20]")]
 
 
+def _usual_sizes(data: Dataset) -> list[int]:
+    """Return the default numbers of dimensions for a dataset."""
+    return [r for r in _USUAL_SIZES if r <= min(data.A.shape)] or [1]
+
+
+def _usual_reducers(data: Dataset) -> list[str]:
+    """Return the default reducers for a dataset; leverage scores need k singular vectors."""
+    return ["none", "svd", "random_sign", *(["leverage"] if data.k <= min(data.A.shape) else [])]
+
+
 def _reducers(reducers: Any) -> list[dict[str, Any]]:
     """Return reducers as in ``conf/reducer``, each once; a single one may stand for a sequence of one."""
     reducers = _plain(reducers)
@@ -215,13 +231,13 @@ def _engine_arguments(arguments: Any) -> dict[Any, Any]:
     return plain
 
 
-def _words(**values: Any) -> None:
+def _check_strings(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(value, str):
             raise UserError(f"{name} = {shown(value)} is not a string; give one")
 
 
-def _choices(**values: Any) -> None:
+def _check_booleans(**values: Any) -> None:
     for name, value in values.items():
         if not isinstance(_plain(value), bool):
             raise UserError(f"{name} = {shown(value)} is not a boolean; give True or False")
@@ -229,12 +245,12 @@ def _choices(**values: Any) -> None:
 
 def compare(
     A: ArrayLike,
-    reducers: Sequence[Any],
+    reducers: Sequence[Any] | None = None,
     *,
     labels: ArrayLike | Sequence[ArrayLike] | None = None,
     noise: Any = None,
     k: int | None = None,
-    r_grid: Sequence[int],
+    r_grid: Sequence[int] | None = None,
     repeats: int = 5,
     engine: str = "kmdr",
     engine_args: Mapping[str, Any] | None = None,
@@ -253,9 +269,10 @@ def compare(
     ----------
     A : (n, d) array, sparse matrix or DataFrame
         One point per row, n ≥ 2; finite numbers. A is never changed: methods get a read-only view of it, or a copy.
-    reducers : sequence, or a single reducer
-        Names of kmdr's reducers with the settings of the command line (`kmdr list reducers`), import paths, classes or
-        instances of any scikit-learn transformer. The arguments of an instance are kept, except ``n_components`` and
+    reducers : sequence, or a single reducer, optional
+        By default ``"none"``, ``"svd"``, ``"random_sign"`` and, if A has k singular vectors, ``"leverage"``. Names of
+        kmdr's reducers with the settings of the command line (`kmdr list reducers`), import paths, classes or instances
+        of any scikit-learn transformer. The arguments of an instance are kept, except ``n_components`` and
         ``random_state``, which each trial sets. ``"none"`` is k-means on all features, which the others are compared
         with.
     labels : (n,) array, (n, m) array, DataFrame or list of m arrays, optional
@@ -267,8 +284,9 @@ def compare(
         label.
     k : int from 1 to n, optional
         Number of clusters; by default the number of classes.
-    r_grid : sequence of int, or int
-        Numbers of dimensions, each at least 1. Most reducers need r ≤ d.
+    r_grid : sequence of int, or int, optional
+        Numbers of dimensions, each at least 1. Most reducers need r ≤ d. By default the powers of two from 2 to 64
+        that are at most n and d.
     repeats : int ≥ 1
         Repetitions, each with its own random draws and starts, which all reducers share.
     engine : str
@@ -313,8 +331,8 @@ def compare(
     [1.0, 1.0]
     """
     try:
-        _words(engine=engine, start=start, empty_action=empty_action, name=name)
-        _choices(online=online, progress=progress)
+        _check_strings(engine=engine, start=start, empty_action=empty_action, name=name)
+        _check_booleans(online=online, progress=progress)
         kmeans = {
             "n_init": _plain(n_init), "max_iter": _plain(max_iter), "start": start, "engine": engine,
             "online": _plain(online), "empty_action": empty_action,
@@ -322,15 +340,20 @@ def compare(
         }  # fmt: skip
         settings = {
             "dataset": {"name": name}, "kmeans": kmeans, "runner": None, "study": None, "k": _plain(k),
-            "matching": "best", "r_grid": _sizes(r_grid), "repeats": _plain(repeats), "timing_repeats": 0,
+            "matching": "best", "repeats": _plain(repeats), "timing_repeats": 0,
             "seed": _plain(seed), "refresh": False, "verify": "never", "keep_labels": False, "out": "",
         }  # fmt: skip
+        settings["r_grid"] = [] if r_grid is None else _sizes(r_grid)
+        configs = None if reducers is None else _reducers(reducers)
         data = from_arrays(_array("A", A), _labels(labels), settings["k"], name, noise)
-        experiments = [Experiment.from_config({**settings, "reducer": config}) for config in _reducers(reducers)]
+        settings["r_grid"] = settings["r_grid"] or _usual_sizes(data)
+        configs = configs or _reducers(_usual_reducers(data))
+        experiments = [Experiment.from_config({**settings, "reducer": config}) for config in configs]
         tasks = [task for experiment in experiments for task in experiment.tasks(data, Path())]
     except UserError as error:
         sentence = " ".join(str(error).split()) if "\n" in str(error) else str(error)
-        raise ArgumentError(sentence.replace("kmeans.args", "engine_args").replace("kmeans.", "")) from error
+        sentence = re.sub(r"^reducer\.", "", sentence.replace("kmeans.args", "engine_args").replace("kmeans.", ""))
+        raise ArgumentError(sentence) from error
     provenance = Provenance(1, 1, code_version(), short_hash(environment()))
     rows = []
     with pinned(1), Progress(len(tasks), float(len(tasks) * progress), lines=False) as bar:

@@ -23,6 +23,7 @@ from kmdr.analysis.statistics import above, below, equal, ratio_above
 from kmdr.base.text import typeset
 from kmdr.claims.repetitions import repetitions_for
 from kmdr.cli import commands as cli
+from kmdr.cli.arguments import COMMANDS
 from kmdr.figures.comparison import side_by_side_table, table_of
 from kmdr.figures.tables import latex, markdown, text
 from kmdr.reporting.study_runs import study_runs
@@ -100,17 +101,18 @@ def test_a_difference_that_is_not_shown_has_its_effect_interval_and_the_repetiti
     assert shown.loc[("near", "svd"), "n to show"] == f"{n:.0f}"
     assert shown.loc[("far", "svd"), "F/F_best"].startswith("↑")
     assert shown.loc[("far", "svd"), "n to show"] == ""
-    assert "n to show" in table_of(frame).note
     (own,) = study_runs(rows_of(write_rows(tmp_path, rows)), {"custom": "custom"})
     own_line = own.table.frame[own.table.frame["against none"] == "no difference shown"].iloc[0]
     assert own_line["Δ F/F_best"] == pytest.approx(test.effect)
     assert (own_line["low Δ F/F_best"], own_line["high Δ F/F_best"]) == pytest.approx((test.low, test.high))
     assert own_line["n to show F/F_best"] == n
     assert "n to show" in own.table.note
-    for note in (table_of(frame).note, own.table.note):
-        assert "Student's, and Hall's for skewed values" in note
-        assert "adjusted for all lines and quantities of the table" in note
-        assert "the interval may exclude 0" in note
+    assert "Student's, and Hall's for skewed values" in own.table.note
+    assert "adjusted for all lines and quantities of the table" in own.table.note
+    assert "the interval may exclude 0" in own.table.note
+    assert table_of(frame).note.endswith("'kmdr help table' explains every column.")
+    explained = COMMANDS["table"].parser().format_help()
+    assert all(word in explained for word in ("F/F_best", "n to", "±", "Δ", "↑ ↓", "Hall's", "Seconds", "†"))
     assert "The page Answers makes another comparison" in own.table.note
 
 

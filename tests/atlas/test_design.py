@@ -181,7 +181,7 @@ def test_a_budget_in_which_no_trial_fits_is_reported_as_too_short(tmp_path, monk
 
 @pytest.mark.parametrize("name", [*METHODS, "a.PCA", "laplacian_score"])
 def test_the_page_names_the_command_of_the_methods_that_were_run(name, tmp_path):
-    """It named 'kmdr atlas', which runs all methods, for rows of 'kmdr atlas METHOD=…'."""
+    """It named 'kmdr atlas', which runs all methods, for rows of 'kmdr atlas --method …'."""
     of_class = "." in name or name not in METHODS
     rows = atlas_rows(datasets=("usps", "coil20"), methods=("none", "variance" if of_class else name))
     if of_class:
@@ -195,9 +195,10 @@ def test_the_page_names_the_command_of_the_methods_that_were_run(name, tmp_path)
     if name == "none":
         assert words[2:] == []
         return
-    (setting,) = words[2:]
+    option, method = words[2:]
+    assert option == "--method"
     key = set(names_of(rows)) - {("none", "{}")}
-    assert {key_of(m) for m in with_method(design(), setting.removeprefix("METHOD=")).methods.values()} >= key
+    assert {key_of(m) for m in with_method(design(), method).methods.values()} >= key
     section = make_parts([atlas], build._context(Results.from_folder(tmp_path), {}, []), lambda _: None)
     assert [part.command for _, part in section] == [atlas.command]
 
@@ -210,4 +211,4 @@ def test_the_page_names_the_whole_atlas_if_all_methods_were_run():
     )
     assert run.command_of(rows) == "kmdr atlas"
     several = run.command_of(rows[rows["reducer"].isin(["none", "svd", "variance"])])
-    assert several.count("METHOD=") == several.count("&&") + 1 > 1
+    assert several.count("--method ") == several.count("&&") + 1 > 1

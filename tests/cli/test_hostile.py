@@ -153,7 +153,7 @@ def line_of(capsys, monkeypatch, *arguments):
         cli.main()
     assert stop.value.code == 2
     err = capsys.readouterr().err
-    assert err.startswith("kmdr: ")
+    assert err.startswith("kmdr: error: ")
     assert err.count("\n") == 1
     assert err[:-1].isprintable()
     return err
@@ -300,7 +300,7 @@ def test_an_error_that_nobody_foresaw_is_one_line_and_a_log(capsys):
 
     assert exit_status(broken) == 1
     err = capsys.readouterr().err
-    assert err.startswith("kmdr: stopped by KeyError: ")
+    assert err.startswith("kmdr: error: stopped by KeyError: ")
     assert err.count("\n") == 1
     log = Path(err.strip().rpartition(" ")[2])
     assert "Traceback" in log.read_text()

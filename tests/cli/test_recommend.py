@@ -116,11 +116,11 @@ def test_paragraphs_and_tables_fit_the_terminal(width, recommend, monkeypatch):
         (["my.csv", "dataset=digits"], "takes one matrix"),
         (["my.csv", "my.csv"], "takes one matrix"),
         (["my.csv"], "my.csv has no labels, so give the number of clusters"),
-        (["my.csv", "k=0"], "K = '0' is not a whole number of at least 1; give one"),
+        (["my.csv", "k=0"], "--k = '0' is not a whole number of at least 1; give one"),
         (["my.csv", "k=50"], "k = 50 is out of range for a 60×40 matrix; choose 1 ≤ k ≤ 40"),
         (["my.csv", "k=3", "r=40"], r"r = 40 is not below the number of features \(40\); choose r < 40"),
-        (["my.csv", "k=3", "speedup=-1"], "SPEEDUP = '-1' is not a positive number; give one"),
-        (["my.csv", "k=3", "speedup=1e3"], "SPEEDUP = '1e3' is not a positive number"),
+        (["my.csv", "k=3", "speedup=-1"], "--speedup = '-1' is not a positive number; give one"),
+        (["my.csv", "k=3", "speedup=1e3"], "--speedup = '1e3' is not a positive number"),
         (["my.csv", "k=3", "speedup=5000"], "ask for a smaller speed-up"),
         (["my.csv", "k=3", "domain=txt"], "no domain of the atlas is named 'txt'; did you mean 'text'"),
         (["my.csv", "k=3", "reducer=svd"], "no setting of 'kmdr recommend' is named 'reducer'"),
@@ -133,7 +133,7 @@ def test_paragraphs_and_tables_fit_the_terminal(width, recommend, monkeypatch):
 def test_a_mistake_gets_one_sentence(arguments, message, recommend):
     status, out, err = recommend(*arguments)
     assert (status, out) == (2, "")
-    lines = [line for line in err.splitlines() if not line.startswith("note:")]
+    lines = [line for line in err.splitlines() if not line.startswith("kmdr: note:")]
     assert len(lines) == 1
     assert re.search(message, lines[0])
 
@@ -162,6 +162,6 @@ def test_methods_with_settings_get_commands_of_their_own(monkeypatch):
     assert words[0][-2:] == ["reducer=none,gaussian,leverage", "r_grid=[20,50]"]
     assert words[1][-3:] == ["reducer=svd", "reducer.rank=r", "r_grid=[20]"]
     (experiment,) = compose(*words[1][1:]).experiments
-    assert (experiment.reducer, experiment.r_grid, experiment.timing_repeats) == ("svd", (20,), 3)
+    assert (experiment.reducer, experiment.r_grid, experiment.timing_repeats) == ("svd", (20,), 6)
     only = commands(["dataset=digits"], [advised("SVD, rank r", 20)])
     assert [("-m" in shlex.split(command)) for command in only] == [False, False]

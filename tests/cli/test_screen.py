@@ -232,7 +232,7 @@ def test_other_data_of_one_name_are_never_compared(tmp_path):
     for name, data in (("a", "0" * 64), ("b", "1" * 64)):
         (tmp_path / name).mkdir()
         write_rows(tmp_path / name, some_rows(), data_sha256=data)
-    with pytest.raises(UserError, match="d hold other data there"):
+    with pytest.raises(UserError, match="hold different data of the name d;"):
         cli.COMMANDS["compare"]([str(tmp_path / "a"), str(tmp_path / "b")])
     a, b = rows_of(tmp_path / "a"), rows_of(tmp_path / "b")
     sides = compare_folders(pd.concat([a, a.assign(dataset="e")]), pd.concat([b, a.assign(dataset="e")]))
@@ -315,7 +315,7 @@ def test_a_heavy_run_says_what_it_takes_before_it_begins_and_how_to_get_less(her
     assert kmdr(monkeypatch, *TINY, "reducer=none", "out=o") == 0
     told = capsys.readouterr().err.splitlines()
     first = next(i for i, line in enumerate(told) if "tasks" in line)
-    assert re.match(r"note: 2 tasks, about \d+ s on one worker; fewer repeats=, a shorter r_grid=", told[first])
+    assert re.match(r"kmdr: note: 2 tasks, about \d+ s on one worker; fewer repeats=, a shorter r_grid=", told[first])
     monkeypatch.setattr(jobs, "_HEAVY_SECONDS", 60.0)
     assert kmdr(monkeypatch, *TINY, "reducer=none", "repeats=3", "out=o") == 0
     assert "about" not in capsys.readouterr().err

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kmdr.base.errors import UserError
+from kmdr.base.errors import UserError, unknown
 from kmdr.base.paths import CONF
 from kmdr.base.text import override, path_override
 from kmdr.cli.commands import main
+from kmdr.cli.help import show
+from kmdr.config.compose import configs_of_command_line
 from kmdr.config.overrides import as_override, check_names
 from kmdr.config.suggestions import check_words, file_settings, setting_names, unknown_dataset, unknown_reducer
 from kmdr.harness import jobs
+from kmdr.harness.experiment import Experiment
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +41,34 @@ def folder(monkeypatch, tmp_path):
         (["dataset.path=iris.csv"], "add dataset=file"),
         (["dataset=mnist"], "no dataset is named 'mnist'; valid: "),
         (["dataset=digit"], "did you mean 'digits'?"),
-        (["reducer=sklearn.decomposition.NMF"], "write reducer=outside reducer.path=sklearn.decomposition.NMF"),
+        (["reducer=sklearn.decomposition.NFM"], "no class of the module sklearn.decomposition is named 'NFM'; did you"),
+        (["reducer=mine/own.csv"], "no reducer/mine is named 'own.csv'"),
         (["reducer=PCA"], "use reducer=svd reducer.centred=true"),
         (["reducer=TruncatedSVD"], "use reducer=svd"),
         (["reducer=prone"], "it is an engine of k-means: kmeans.engine=prone"),
         (["reducer=none", "reducer.rows=300"], "write kmeans.engine=coreset kmeans.args.rows=300"),
         (["kmeans.spherical=true"], "write kmeans.engine=spherical"),
-        (["-m", "reducer=none,NMF"], "reducer.path=sklearn.decomposition.NMF"),
+        (["-m", "reducer=none,NMF"], "runs by its import path: reducer=sklearn.decomposition.NMF"),
+        (
+            ["reducer=svd,leverage"],
+            "reducer = svd,leverage has several values; add -m to run each: kmdr -m reducer=svd",
+        ),
+        (["dataset=uspss"], "did you mean 'usps'? 'kmdr list datasets' shows all; a file of your own: dataset=file"),
+        (
+            ["study=bzmd15_fig11"],
+            "no study is named 'bzmd15_fig11'; did you mean 'bzmd15_fig1'? 'kmdr list studies' shows",
+        ),
+        (["reducer=svd", "reducer.rank=3"], "kmdr: error: reducer.rank = 3 is not one of k, r; choose one of them"),
+        (
+            ["dataset=digits", "dataset.scale=std"],
+            "no value of dataset.scale is named 'std'; did you mean 'standard'? valid: minmax, none,",
+        ),
+        (
+            ["dataset=file", "dataset.path=iriz.csv"],
+            "no file iriz.csv here or in a folder that KMDR_DATA names; did you mean iris.csv?",
+        ),
+        (["kmeans.start=plu"], "kmeans.start = 'plu' is not one of sample"),
+        (["verify=alway"], "verify = 'alway' is not one of always, once, never; did you mean 'always'?"),
         (["reducer=leverge"], "did you mean 'leverage'?"),
         (["--reducer", "svd"], "write reducer=svd instead of --reducer"),
         (["--reducer=svd"], "write reducer=svd instead of --reducer=svd"),
@@ -59,7 +83,7 @@ def folder(monkeypatch, tmp_path):
         (["report", "results=mine"], "'kmdr report' takes 'mine' without results=; write kmdr report mine"),
         (["table", "RESULTS=my folder"], "write kmdr table 'my folder'"),
         (["report", "colour=red"], "'kmdr report' takes no settings; remove colour=red"),
-        (["table", "stdy=a"], "did you mean 'STUDY=…'?"),
+        (["table", "stdy=a"], "did you mean '--study'?"),
         (["tabel"], "no command is named 'tabel'; did you mean 'table'?"),
         (["dataset=file", "dataset.path=data.sav"], "data.sav: SPSS's format is not supported; convert it, e.g."),
     ],
@@ -144,9 +168,8 @@ def test_every_usual_name_leads_to_a_reducer_or_a_class():
     assert not {*suggestions._REDUCERS, *suggestions._CLASSES} & files
     for name in (*suggestions._REDUCERS, *suggestions._CLASSES):
         for written in (name, name.upper(), "_".join(name)):
-            assert "; use reducer=" in str(unknown_reducer(written, files)) or "reducer.path=" in str(
-                unknown_reducer(written, files)
-            )
+            text = str(unknown_reducer(written, files))
+            assert "; use reducer=" in text or "by its import path: reducer=" in text
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -176,7 +199,7 @@ def test_a_note_is_wrapped_on_a_terminal_only(is_terminal, monkeypatch, capsys):
     words = "a note of 170 letters " * 8
     jobs._note(words.strip())
     err = capsys.readouterr().err
-    assert " ".join(err.split()) == f"note: {words.strip()}"
+    assert " ".join(err.split()) == f"kmdr: note: {words.strip()}"
     assert (max(map(len, err.splitlines())) <= 60) == is_terminal
 
 
@@ -212,3 +235,50 @@ def test_a_path_may_have_control_characters(name, path):
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     assert OverridesParser.create().parse_override(as_override(f"{name}={path}")).value() == path
+
+
+@pytest.fixture
+def configurations(monkeypatch):
+    """Return a function that returns the configurations of a command line."""
+
+    def configurations(*words):
+        monkeypatch.setattr(sys, "argv", ["kmdr", *words])
+        return [config for job in configs_of_command_line(list, list, lambda *_: None) for config in job]
+
+    return configurations
+
+
+PATHS = ["sklearn.decomposition.PCA", "sklearn.decomposition.NMF", "sklearn.random_projection.GaussianRandomProjection"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("arguments", [[], ["reducer.args.tol=0.5"], ["reducer.args.a=1", "reducer.args.b=[x,2]"]])
+def test_the_import_path_of_a_reducer_has_the_configuration_of_the_long_form(path, arguments, configurations):
+    given = ["dataset=digits", *arguments]
+    long = configurations("reducer=outside", f"reducer.path={path}", *given)
+    assert configurations(f"reducer={path}", *given) == long
+    assert long[0]["reducer"]["path"] == path
+
+
+def test_a_sweep_may_mix_names_and_import_paths(configurations):
+    configs = configurations("-m", f"reducer=none,{','.join(PATHS)}")
+    assert [config["reducer"].get("path") for config in configs] == [None, *PATHS]
+
+
+@pytest.mark.parametrize(("usual", "ours"), [("kmeans++", "plus"), ("k-means++", "plus"), ("random", "sample")])
+def test_usual_names_of_starts_are_ours(usual, ours, configurations):
+    (config,) = configurations(f"kmeans.start={usual}")
+    (same,) = configurations(f"kmeans.start={ours}")
+    assert Experiment.from_config(config) == Experiment.from_config(same)
+
+
+def test_the_help_of_an_import_path_is_that_of_outside(capsys):
+    show(["reducer=sklearn.decomposition.PCA", "--help"])
+    assert "reducer.args" in capsys.readouterr().out
+
+
+@given(st.lists(st.text("abcdef_", min_size=3, max_size=9), min_size=1, max_size=30, unique=True))
+def test_a_near_match_is_not_buried_by_other_names(names):
+    text = str(unknown("thing", f"{names[0]}x", names))
+    assert "did you mean " in text
+    assert ("valid: " in text) == (len(names) <= 8)

@@ -106,8 +106,8 @@ def test_a_warning_is_told_each_time_and_what_was_understood_once(tmp_path, caps
     load("a.csv", drop=["Unnamed: 0"])
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        "note: a.csv: 5 x 3, float64; read as text, separator comma, decimal point, the first line names the columns; "
-        "column 'label' has 3 classes: a 2, b 2, c 1"
+        "kmdr: note: a.csv: 5 x 3, float64; read as text, separator comma, decimal point, the first line names the "
+        "columns; column 'label' has 3 classes: a 2, b 2, c 1"
     )
 
 
@@ -202,8 +202,11 @@ def test_data_check_tells_files_from_datasets(monkeypatch, capsys, tmp_path):
     assert "labels   column 'kind': 3 classes: a 2, b 2, c 1" in out
     (run,) = [line for line in out.splitlines() if line.startswith("  run")]
     words = shlex.split(run)[1:]
-    assert words[:3] == ["kmdr", "dataset=file", "dataset.path=a.csv"]
-    assert datasets.load("file", compose(*words[1:]).experiments[0].options).A.tolist() == A[:, [0, 2]].tolist()
+    assert words[:4] == ["kmdr", "-m", "dataset=file", "dataset.path=a.csv"]
+    assert (
+        datasets.load("file", compose(*words[2:-2], "reducer=none", words[-1]).experiments[0].options).A.tolist()
+        == A[:, [0, 2]].tolist()
+    )
     code, out, err = command(monkeypatch, capsys, "data", "check", "b.csv", "a.csv")
     assert code == 1
     assert "there is no file" in err
@@ -342,8 +345,8 @@ def test_missing_values_become_means_or_the_row_goes(capsys):
     assert (data.A.tolist(), data.labels.tolist()) == (A[[0, 2, 3]].tolist(), [0, 0, 1])
     said = capsys.readouterr().err.splitlines()
     assert said[1::2] == [
-        "note: m.csv: missing: 3 values, in x (1), z (2)",
-        "note: m.csv: missing: 3 values, in x (1), z (2); used as 3 x 3",
+        "kmdr: note: m.csv: missing: 3 values, in x (1), z (2)",
+        "kmdr: note: m.csv: missing: 3 values, in x (1), z (2); used as 3 x 3",
     ]
     assert formats.read("m.csv", missing="drop")[0].shape == (3, 3)
     np.savez("m.npz", X=B, y=KINDS)
@@ -441,7 +444,7 @@ def test_what_an_option_does_not_mean_is_refused():
         ("separator", "x"),
         ("encode", 1),
     ):
-        with pytest.raises(UserError, match=rf"no value of option {option} is named .*; .*valid: "):
+        with pytest.raises(UserError, match=rf"no value of dataset.{option} is named .*; .*valid: "):
             load("a.csv", **{option: value})
     with pytest.raises(UserError, match=r"option size of dataset 'file' is \[3\]"):
         load("a.csv", size=[3])

@@ -203,7 +203,7 @@ def test_file_is_found_in_the_folders_of_kmdr_data(tmp_path, monkeypatch):
 
 
 def test_missing_file_leaves_the_other_datasets_of_a_study(tmp_path):
-    with pytest.raises(UnavailableError, match=r"dataset 'file' is not available: there is no file .*none.npz"):
+    with pytest.raises(UnavailableError, match=r"there is no file .*none.npz here or in a folder that KMDR_DATA names"):
         load(tmp_path / "none.npz")
 
 

@@ -133,7 +133,7 @@ def test_what_cannot_be_exported_is_refused_in_a_sentence_and_leaves_nothing(fol
         assert exit_status(lambda words=words: COMMANDS["export"](words)) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
     monkeypatch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(UserError, match="make room"):
+    with pytest.raises(UserError, match="free disk space"):
         crate.write_crate(folder, tmp_path / "x")
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 

@@ -104,7 +104,7 @@ def test_data_that_arrive_damaged_are_not_kept(task):
     assert prepared_by_content() == {}
 
 
-NO_CORES = "kmdr: the Ray cluster at node1:6379 has no cores yet; the run continues when there are some"
+NO_CORES = "kmdr: note: the Ray cluster at node1:6379 has no cores yet; the run continues when there are some"
 
 
 @pytest.mark.parametrize(("resources", "expected"), [({"memory": 1.0}, [NO_CORES]), ({"CPU": 2.0}, [])])
@@ -312,7 +312,7 @@ def test_dask_workers_that_cannot_run_kmdr_are_left_out(tmp_path):
         run = (*TINY, "repeats=4", "reducer=random_sign", *cluster.settings, "out=there")
         status, said = finished(command(tmp_path, *run, interpreter=forked.interpreter))
         assert (status, "Traceback" in said) == (2, False), said
-        assert said.count("kmdr: none of the 2 workers of") == 1, said
+        assert said.count("kmdr: error: none of the 2 workers of") == 1, said
         forked.start_worker()
         cluster.wait_for_workers()
         status, said = finished(command(tmp_path, *run, interpreter=forked.interpreter))
@@ -370,7 +370,7 @@ def test_a_head_that_asks_for_a_token_is_told_of_in_a_sentence(cluster, tmp_path
     cluster.node("guarded", *arguments, **tokens)
     status, said = finished(command(tmp_path, *TINY, "reducer=svd", *cluster.settings, "out=ray"))
     assert (status, "Traceback" in said) == (2, False), said
-    assert f"kmdr: Ray at 127.0.0.1:{cluster.port} cannot be joined" in said
+    assert f"kmdr: error: Ray at 127.0.0.1:{cluster.port} cannot be joined" in said
     assert "RAY_AUTH_MODE=token" in said
 
 
@@ -421,7 +421,9 @@ def test_a_run_survives_its_workers_and_its_head_and_ends_as_on_one_machine(clus
     status, said = finished(first)
     assert status == 2
     (sentence,) = [line for line in said.splitlines() if line.startswith("kmdr: ")]
-    assert re.match(r"kmdr: the (scheduler|Ray head) at \S+ no longer answers; finished tasks are kept", sentence)
+    assert re.match(
+        r"kmdr: error: the (scheduler|Ray head) at \S+ no longer answers; finished tasks are kept", sentence
+    )
     assert "Traceback" not in said, said
     kept = {path: path.read_bytes() for path in (tmp_path / "there").glob("tasks/*/*/*/*.csv")}
     assert len(kept) >= 30

@@ -498,7 +498,7 @@ def test_a_memory_that_cannot_be_measured_is_no_default_and_is_refused(monkeypat
     row = dict.fromkeys(("prepare_seconds", "reduce_seconds", "cluster_seconds", "score_seconds"), "1")
     monkeypatch.setattr(verifying, "can_measure_memory", lambda: False)
     assert limit_of(row).memory is None
-    with pytest.raises(UserError, match="MEMORY needs /proc"):
+    with pytest.raises(UserError, match="--memory needs /proc"):
         user_limit(None, 1 << 30)
 
 
@@ -506,14 +506,14 @@ def test_a_memory_that_cannot_be_measured_is_no_default_and_is_refused(monkeypat
 @pytest.mark.parametrize(
     ("argument", "sentence"),
     [
-        ("SECONDS=0", "SECONDS = '0' is not a positive number"),
+        ("SECONDS=0", "--seconds = '0' is not a positive number"),
         *(
-            (f"SECONDS={text}", f"SECONDS = '{text}' is not a positive number")
+            (f"SECONDS={text}", f"--seconds = '{text}' is not a positive number")
             for text in ("inf", "nan", "1e400", "-1", "5s")
         ),
-        *((f"MEMORY={text}", f"MEMORY = '{text}' is not a size") for text in ("-1", "nan", "1e400", "5 parsecs")),
-        ("MEMORY=0", "MEMORY = '0' is not a size; give bytes, or e.g. 500M or 2G"),
-        ("MEMORY=much", "MEMORY = 'much' is not a size"),
+        *((f"MEMORY={text}", f"--memory = '{text}' is not a size") for text in ("-1", "nan", "1e400", "5 parsecs")),
+        ("MEMORY=0", "--memory = '0' is not a size; give bytes, or e.g. 500M or 2G"),
+        ("MEMORY=much", "--memory = 'much' is not a size"),
     ],
 )
 def test_a_limit_of_a_rerun_that_is_none_is_refused(command, argument, sentence):

@@ -250,7 +250,7 @@ def test_rows_without_data_are_followed_by_rows_that_can_be_compared(results, tm
 def test_no_reference_is_one_sentence(tmp_path):
     done = command(tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("kmdr: there is no ")
+    assert done.stderr.startswith("kmdr: error: there is no ")
     assert "Traceback" not in done.stderr
 
 

@@ -53,7 +53,7 @@ def test_a_call_that_kills_its_worker_is_tried_twice_more_and_lost_and_the_other
     assert lost == Lost("its worker was ended by SIGKILL, as happens when memory runs out, 3 times")
     assert [answer for call, answer in answers if call != (signal.SIGKILL,)] == [None] * 3
     assert len(told) == 2
-    assert told[0].startswith(f"kmdr: the worker of signal {signal.SIGKILL:d} was ended by SIGKILL")
+    assert told[0].startswith(f"kmdr: warning: the worker of signal {signal.SIGKILL:d} was ended by SIGKILL")
     for pid in children:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -76,5 +76,7 @@ def _die(*_):
 
 def test_a_part_that_no_process_survives_is_named(folders, by_several, monkeypatch):
     monkeypatch.setattr(parts, "_make_shared", _die)
-    with pytest.raises(UserError, match=r"cannot be made: its worker was ended by SIGKILL.*3 times; make room"):
+    with pytest.raises(
+        UserError, match=r"cannot be made: its worker was ended by SIGKILL.*3 times; free memory or disk space"
+    ):
         build.build(folders[0], studies())

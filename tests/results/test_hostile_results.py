@@ -410,7 +410,7 @@ def test_a_damaged_row_is_counted_and_named_and_the_others_are_read(folder, dama
     rewrite(folder, lines)
     pd.testing.assert_frame_equal(rows_of(folder), good.drop(index=1).reset_index(drop=True))
     (sentence,) = capsys.readouterr().err.splitlines()
-    assert sentence.startswith(f"kmdr: 1 of 6 rows of {folder / 'rows.csv'} is refused: {column} = ")
+    assert sentence.startswith(f"kmdr: warning: 1 of 6 rows of {folder / 'rows.csv'} is refused: {column} = ")
     assert len(sentence) < 600
 
 

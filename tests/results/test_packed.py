@@ -198,7 +198,7 @@ def test_messages_name_the_file_of_a_relative_folder_once(whole, tmp_path, monke
     fact.write_bytes(b"x\n" * 3000)
     Path("x/facts/large.csv.xz").mkdir()
     assert module.main(["x"]) == 1
-    assert "kmdr: x/facts/large.csv.xz cannot be written" in capsys.readouterr().err
+    assert "kmdr: error: x/facts/large.csv.xz cannot be written" in capsys.readouterr().err
     with pytest.raises(DamagedError, match=r"^x/facts/large.csv cannot be read \(6000 bytes"):
         read_file(Path("x"), fact, 10)
     for name in ("facts", Path("x/facts")):

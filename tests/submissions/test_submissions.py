@@ -458,7 +458,7 @@ def test_the_commands_pack_and_check_and_say_what_they_did(results, tmp_path, mo
     COMMANDS["submit"]([str(results[0]), "NAME=mine", "LICENCE=CC0-1.0"])
     said = capsys.readouterr()
     assert said.out.startswith("results/submitted/mine: 6 rows of 2 methods, 4 files of labels")
-    assert said.err == "kmdr: the card says no author; AUTHOR=… states one\n"
+    assert said.err == "kmdr: warning: the card says no author; --author states one\n"
     COMMANDS["accept"](["mine", "ROWS=3", "SEED=5"])
     said = capsys.readouterr()
     assert said.out.endswith("results/submitted/mine: verified\n")

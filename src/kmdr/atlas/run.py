@@ -113,10 +113,10 @@ def available(names: Sequence[str]) -> list[str]:
         except UnavailableError as error:
             absent[name] = error
     if len(absent) == 1:
-        tell(f"kmdr: {next(iter(absent.values()))}")
+        tell(f"kmdr: warning: {next(iter(absent.values()))}")
     elif absent:
         tell(
-            f"kmdr: without {counted(len(absent), 'dataset')} that are not available: {', '.join(absent)}; "
+            f"kmdr: note: without {counted(len(absent), 'dataset')} that are not available: {', '.join(absent)}; "
             "see 'kmdr data where'"
         )
     return [name for name in names if name not in absent]
@@ -184,11 +184,11 @@ def command_of(rows: pd.DataFrame) -> str:
             return "kmdr atlas"
     if not names or {name for name, method in plan.methods.items() if method.some} - {ALL_FEATURES} <= {*names}:
         return "kmdr atlas"
-    return " && ".join(shlex.join(["kmdr", "atlas", f"METHOD={name}"]) for name in names)
+    return " && ".join(shlex.join(["kmdr", "atlas", "--method", name]) for name in names)
 
 
 def _is_default(reducer: str, params: str) -> bool:
-    """Return whether ``METHOD=reducer`` has these parameters; classes that rows name are not imported."""
+    """Return whether ``--method reducer`` has these parameters; classes that rows name are not imported."""
     if "," in reducer or "." in reducer:
         return "," not in reducer and params in ("", "{}")
     return reducer in reducers.names() and key_of(Method(reducer)) == (reducer, params)
@@ -238,12 +238,12 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
     for repeats in [plan.repeats.least] if thin else _rounds(plan.repeats):
         count = sum(len(grid) for grid in asked.values())
         tell(
-            f"kmdr: atlas: {counted(count, 'cell')} of {counted(len(names), 'dataset')}, "
+            f"kmdr: note: atlas: {counted(count, 'cell')} of {counted(len(names), 'dataset')}, "
             f"{counted(repeats, 'repetition')} each"
         )
         status = max(status, run(STUDY, asked, repeats))
         if not has_rows(out):
-            raise UserError("the budget was over before any trial of the atlas; give more, e.g. BUDGET=10m")
+            raise UserError("the budget was over before any trial of the atlas; give more, e.g. --budget 10m")
         if repeats == plan.repeats.least:
             status = max(status, run(TIMES, timed, plan.timed.repeats, plan.timed.repeats))
             write_facts(plan, todo, out)
@@ -251,7 +251,7 @@ def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), metho
         if not asked:
             break
     tables.write(out)
-    tell(f"kmdr: atlas: {duration_text(time.time() - start)}")
+    tell(f"kmdr: note: atlas: {duration_text(time.time() - start)}")
     return status
 
 

@@ -5,12 +5,15 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 _LONGEST = 200
+# A list of more names would bury the nearest match, and kinds of names that a command lists.
+_FEW = 8
+_LISTED = {"dataset": "datasets", "reducer": "reducers", "paper": "papers", "study": "studies"}
 
 
 class UserError(Exception):
@@ -22,7 +25,7 @@ class ArgumentError(UserError, ValueError):
 
 
 def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
-    """Return the error for an unknown name, with the nearest match and the valid names.
+    """Return the error for an unknown name, with the nearest match or, if nothing is near, the valid names.
 
     ``what`` is the kind of thing that the name stands for, e.g. ``"dataset"``.
     """
@@ -30,7 +33,22 @@ def unknown(what: str, value: object, valid: Iterable[str]) -> UserError:
     text = value if isinstance(value, str) else shown(value)
     near = difflib.get_close_matches(text[:_LONGEST], names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return UserError(f"no {what} is named {shown(text)}; {hint}valid: {', '.join(names)}")
+    return UserError(f"no {what} is named {shown(text)}; {_alternatives(what, hint, names)}")
+
+
+def _alternatives(what: str, hint: str, names: Sequence[str]) -> str:
+    """Return the nearest match and where all names are listed, or the names if they are few or nothing is near."""
+    if hint and what in _LISTED:
+        return f"{hint}'kmdr list {_LISTED[what]}' shows all"
+    return f"{hint}valid: {', '.join(names)}" if len(names) <= _FEW or not hint else hint.rstrip()
+
+
+def not_one_of(name: str, value: object, valid: Iterable[str]) -> UserError:
+    """Return the error for a value that is not one of a few words, with the nearest of them."""
+    words = list(valid)
+    near = difflib.get_close_matches(value[:_LONGEST] if isinstance(value, str) else "", words, n=1, cutoff=0.5)
+    remedy = f"did you mean {near[0]!r}?" if near else "choose one of them"
+    return UserError(f"{name} = {shown(value)} is not one of {', '.join(words)}; {remedy}")
 
 
 def yes_or_no(name: str, value: Any) -> bool:

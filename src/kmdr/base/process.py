@@ -114,12 +114,13 @@ def _describe(error: BaseException) -> str:
     kept = "; finished tasks are kept" if out else ""
     if _has_number(error, errno.EMFILE, errno.ENFILE):
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return (
-            f"kmdr: this process may open {files} files, too few; raise the limit, e.g. to 4096 by ulimit -n 4096{kept}"
-        )
+        remedy = f"raise the limit, e.g. to 4096 by ulimit -n 4096{kept}"
+        return f"kmdr: error: this process may open {files} files, too few; {remedy}"
     what = single_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     log = _write_log(error, out)
-    return f"kmdr: stopped by {what}{kept}; " + (f"the traceback is in {log}" if log else "no log could be written")
+    return f"kmdr: error: stopped by {what}{kept}; " + (
+        f"the traceback is in {log}" if log else "no log could be written"
+    )
 
 
 def _has_number(error: BaseException | None, *numbers: int) -> bool:
@@ -173,7 +174,7 @@ def report_mistakes(errors: Iterable[UserError]) -> int:
         place = imported_at(error)
         lines[str(error)] = f" (raised at {place})" if place and place not in str(error) else ""
     for text, suffix in lines.items():
-        tell(single_line(f"kmdr: {text}{suffix}"))
+        tell(single_line(f"kmdr: error: {text}{suffix}"))
     return _MISTAKE if lines else 0
 
 
@@ -197,7 +198,7 @@ def _exit_status(command: Callable[[], int | None]) -> int:
     except Exception as error:
         reason = _output_error(error.__cause__ if isinstance(error, CrashError) and error.__cause__ else error)
         tell(
-            f"kmdr: standard output cannot be written ({reason}); printed lines are lost, files are kept"
+            f"kmdr: error: standard output cannot be written ({reason}); printed lines are lost, files are kept"
             if reason
             else _describe(error)
         )
@@ -206,6 +207,6 @@ def _exit_status(command: Callable[[], int | None]) -> int:
         if not (place := raised_by(error)):
             raise
         what = f"{type(error).__name__}: {error}"
-        tell(single_line(f"kmdr: {place} ended the command ({what}); remove what ends it from that file"))
+        tell(single_line(f"kmdr: error: {place} ended the command ({what}); remove what ends it from that file"))
         return _MISTAKE
     return code

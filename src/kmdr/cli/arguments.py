@@ -74,9 +74,9 @@ class Command:
         return parser
 
     def _with_options(self, arguments: Sequence[str]) -> list[str]:
-        """Return the arguments with each setting ``NAME=value`` written as the option ``--name=value``.
+        """Return the arguments with each option that is written ``NAME=value`` as ``--name=value``.
 
-        After ``--`` there are no settings and options.
+        After ``--`` there are no options.
         """
         takes_value = {
             name: settings.get("action") != "store_true"
@@ -103,10 +103,10 @@ class Command:
                 if positional and (name.lower() in _FOLDERS or Path(value).exists()):
                     words = shlex.join(["kmdr", self.name, value])
                     raise UserError(f"'kmdr {self.name}' takes {shown(value)} without {name}=; write {words}")
-                settings = [f"{key[2:].upper()}=…" for key, takes in takes_value.items() if takes and key[:2] == "--"]
-                if not settings:
+                options = [key for key, takes in takes_value.items() if takes and key[:2] == "--"]
+                if not options:
                     raise UserError(f"'kmdr {self.name}' takes no settings; remove {shlex.quote(text)}")
-                raise unknown(f"setting of 'kmdr {self.name}'", name.upper(), settings)
+                raise unknown(f"option of 'kmdr {self.name}'", f"--{name.lower()}", options)
         return result
 
     def __call__(self, arguments: Sequence[str]) -> int | None:
@@ -172,16 +172,29 @@ _TRUST = _argument(
          "repeated",
 )  # fmt: skip
 _LIMITS = (
-    _argument("--seconds", type=partial(_positive_number, "SECONDS"), metavar="N",
+    _argument("--seconds", type=partial(_positive_number, "--seconds"), metavar="N",
               help="stop a row that takes longer; by default 20 times what it states, from 1 min to 1 h"),
-    _argument("--memory", type=partial(_size, "MEMORY"), metavar="SIZE",
+    _argument("--memory", type=partial(_size, "--memory"), metavar="SIZE",
               help="stop a row that takes more memory, e.g. 500M (4G)"),
 )  # fmt: skip
 _SAMPLE = (
-    _argument("--rows", type=partial(_whole_number, "ROWS", 1), default=40, metavar="N", help="sample size (40)"),
-    _argument("--seed", type=partial(_whole_number, "SEED", 0), metavar="N", help="seed of the sample"),
+    _argument("--rows", type=partial(_whole_number, "--rows", 1), default=40, metavar="N", help="sample size (40)"),
+    _argument("--seed", type=partial(_whole_number, "--seed", 0), metavar="N", help="seed of the sample"),
 )
 _SUBMITTED = "results/submitted"
+_COLUMNS_OF_TABLE = (
+    "One line is one method at one r, with its means over n repetitions. F/F_best is the objective F over the smallest "
+    "F on the data, P the accuracy, and NMI another agreement with the classes. * or bold: the best mean of the "
+    "dataset. ±: half of the 95 % interval of the mean. ↑ ↓: a significant difference from none, k-means on all "
+    "features, from the same starts, by paired t tests at 5 % with Holm's adjustment over all lines and quantities. "
+    "Δ is the mean difference of F/F_best from none with its 95 % interval, for one comparison. Each end is the wider "
+    "one of two intervals, Student's and Hall's for skewed differences, so Δ may be far from the middle. An interval "
+    "without 0 may have no arrow, because of the adjustment, or because one outlier makes Hall's test uncertain. 'n to "
+    "show' is about how many repetitions would show a difference as large as Δ with a power of 90 %. An interval of "
+    "width 0 has equal values in all repetitions. Seconds are medians of serial timings, with distribution-free 95 % "
+    "intervals from six timings on; –: not timed serially, as timing_repeats=6 does. †: from several versions of the "
+    "code. --format csv has all of this for every quantity."
+)
 
 COMMANDS = {
     command.name: command
@@ -207,6 +220,7 @@ COMMANDS = {
                           help="the methods of one study, or of all; by default, several studies have one line each"),
                 _FORMAT,
             ),
+            _COLUMNS_OF_TABLE,
         ),
         Command(
             "compare", "Show two folders of results side by side, with their differences.", "kmdr.cli.screen:compare",
@@ -305,19 +319,20 @@ COMMANDS = {
             "kmdr.cli.recommend:run",
             (
                 _argument("words", nargs="*", metavar="FILE", help="the matrix; or dataset=NAME, and dataset.OPTION=…"),
-                _argument("--k", type=partial(_whole_number, "K", 1), metavar="K",
+                _argument("--k", type=partial(_whole_number, "--k", 1), metavar="K",
                           help="number of clusters; by default the number of classes"),
-                _argument("--r", type=partial(_whole_number, "R", 1), metavar="R",
+                _argument("--r", type=partial(_whole_number, "--r", 1), metavar="R",
                           help="number of dimensions; any by default"),
-                _argument("--speedup", type=partial(_positive_number, "SPEEDUP"), metavar="TIMES",
+                _argument("--speedup", type=partial(_positive_number, "--speedup"), metavar="TIMES",
                           help="how many times as fast as k-means on all features it must be (2; with r, any)"),
                 _argument("--domain", default="", metavar="NAME",
                           help="kind of the data, e.g. image, text or gene expression"),
                 _argument("--atlas", type=_folder, metavar="DIR",
                           help="folder of 'kmdr atlas'; by default the results that kmdr ships"),
             ),
-            "It needs no labels, but k. 'kmdr recommend my.csv k=10 speedup=5' is an example.",
-            "[FILE | dataset=NAME] [dataset.OPTION=VALUE …] [k=K] [r=R] [speedup=TIMES] [domain=NAME] [atlas=DIR]",
+            "It needs no labels, but k. 'kmdr recommend my.csv --k 10 --speedup 5' is an example.",
+            "[FILE | dataset=NAME] [dataset.OPTION=VALUE …] [--k K] [--r R] [--speedup TIMES] [--domain NAME] "
+            "[--atlas DIR]",
             takes_settings=True,
         ),
         Command(
@@ -329,7 +344,7 @@ COMMANDS = {
             "kmdr.cli.commands:reference",
             (
                 _PAPERS, _out("results/reference"),
-                _argument("--seed", type=partial(_whole_number, "SEED", 0), default=0, metavar="N",
+                _argument("--seed", type=partial(_whole_number, "--seed", 0), default=0, metavar="N",
                           help="root seed of all draws (0)"),
             ),
         ),

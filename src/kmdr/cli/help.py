@@ -13,6 +13,7 @@ from kmdr.base.process import version
 from kmdr.base.text import two_columns, wrapped
 from kmdr.cli.arguments import COMMANDS
 from kmdr.config.studies import config_files, read_study
+from kmdr.config.suggestions import is_import_path
 
 _TITLE = "dimensionality reduction before k-means, measured as published papers measured it"
 _FIRST_STEPS = (
@@ -21,7 +22,7 @@ _FIRST_STEPS = (
     ("kmdr dataset=digits reducer=leverage", "run one method; kmdr --help shows every setting"),
     ("kmdr -m dataset=usps,orl reducer=none,leverage 'r_grid=[5,10,20]'", "compare several"),
     ("kmdr table results/runs", "show a table of what has been run; kmdr figures draws it"),
-    ("kmdr reproduce bzd10 BUDGET=10m", "rerun a paper's experiments and write the report"),
+    ("kmdr reproduce bzd10 --budget 10m", "rerun a paper's experiments and write the report"),
     ("kmdr data where", "where data are stored, and how to get missing data"),
     ("kmdr new reducer NAME", "begin a method of your own (also dataset, metric, engine, paper)"),
     ("kmdr help", "every command"),
@@ -77,6 +78,8 @@ def show(arguments: Sequence[str]) -> None:
         return
     defaults = _defaults()
     choices = dict(text.split("=", 1) for text in words if text.partition("=")[0] in (*defaults, "study"))
+    if is_import_path(choices.get("reducer", "")):
+        choices["reducer"] = "outside"
     for group, name in choices.items():
         if name not in _names(group):
             raise unknown(group, name, _names(group))

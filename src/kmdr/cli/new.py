@@ -57,7 +57,7 @@ KINDS = {
         "mypaper",
         lambda: [paper.name for paper in paper_folders()],
         "Run its study and write the report",
-        "reproduce {name} OUT=results/{name}",
+        "reproduce {name} --out results/{name}",
     ),
 }
 

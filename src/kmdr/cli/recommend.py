@@ -29,7 +29,8 @@ from kmdr.cli.screen import formatted
 from kmdr.config.compose import compose_dataset
 from kmdr.figures.tables import Table
 
-_REPEATS = ("repeats=5", "timing_repeats=3")  # of the runs that check an advice
+_REPEATS = ("repeats=6", "timing_repeats=6")  # of the runs that check an advice
+_WORDS = ("dataset", "dataset.…", "--k", "--r", "--speedup", "--domain", "--atlas")
 _MOST_NAMES = 5
 # Where n·d·k is below this, k-means on all features took at most 15 ms in the atlas, with all of its starts.
 _LEAST_MULTIPLICATIONS = 1_000_000
@@ -89,7 +90,7 @@ def _dataset_settings(words: Sequence[str], k: int | None) -> list[str]:
     for word in settings:
         name = word.partition("=")[0]
         if name != "dataset" and not name.startswith("dataset."):
-            raise unknown("setting of 'kmdr recommend'", name, ["dataset", "dataset.…", "k", "r", "speedup", "domain"])
+            raise unknown("setting of 'kmdr recommend'", name, _WORDS)
     named = any(word.startswith("dataset=") for word in settings)
     if len(files) + named != 1:
         raise UserError("'kmdr recommend' takes one matrix; name a FILE, or a dataset with dataset=NAME")

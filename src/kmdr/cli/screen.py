@@ -97,7 +97,7 @@ def table(folder: Path, study: str | None, format: str) -> None:  # noqa: A002
         _print_table(overview, overview.frame, format)
         if format == "text":
             command = f"kmdr table {shlex.quote(str(folder))}"
-            print(wrapped(f"'{command} STUDY=NAME' shows the lines of one, STUDY=all of all."))
+            print(wrapped(f"'{command} --study NAME' shows the lines of one, --study all of all."))
         return
     if study not in (*names, "all", None):
         raise unknown(f"study with rows in {folder}", study, names)
@@ -113,10 +113,8 @@ def compare(folders: Sequence[Path], format: str) -> None:  # noqa: A002
     sides = compare_folders(*(compared_columns(rows_of(folder)) for folder in folders))
     if sides.table.empty:
         other = ", ".join(sides.other_data)
-        reason = f"{other} hold other data there" if other else "nothing was run in both"
-        raise UserError(
-            f"{folders[0]} and {folders[1]} have no line in common: {reason}; a line is a study, data, k, method and r"
-        )
+        reason = f"hold different data of the name {other}" if other else "share no study, dataset, k, method and r"
+        raise UserError(f"{folders[0]} and {folders[1]} {reason}; run the same command into both")
     frame, omitted = sides.table, ""
     if format == "text":
         print(f"A = {folders[0]}, B = {folders[1]}")
@@ -146,4 +144,4 @@ def score(labels: Path, settings: Sequence[str], format: str) -> None:  # noqa: 
         formats = {"clusters": "", **dict.fromkeys(headings.values(), ".4f")}
         _print_table(Table(frame.rename(columns=headings), formats), frame, format)
     for note in notes:
-        tell(f"kmdr: {note}")
+        tell(f"kmdr: note: {note}")

@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -90,8 +91,9 @@ def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
     if missing := re.match(r"Interpolation key '([^']+)' not found", str(error)):
         setting = next((shown(given) for given in overrides if "${" in given and missing[1] in given), "a setting")
         text = f"{setting} refers to {shown(missing[1])}, which is not a setting; name one"
-    elif "Ambiguous value" in str(error):
-        text += "; to run one after the other, write 'kmdr -m …'"
+    elif several := re.match(r"Ambiguous value for argument '(.*)'$", text):
+        name, _, value = several[1].partition("=")
+        text = f"{name} = {value} has several values; add -m to run each: kmdr -m {shlex.quote(several[1])}"
     return UserError(text)
 
 

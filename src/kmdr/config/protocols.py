@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from kmdr import reducers
 from kmdr.base.errors import UserError, section, shown, unknown, whole_number
 from kmdr.config.studies import config_files, load_config
+from kmdr.config.suggestions import is_import_path
 from kmdr.datasets import registry
 
 Config = dict[str, Any]
@@ -51,7 +52,7 @@ def _variants(group: str, items: Sequence[Any]) -> list[tuple[str, Config]]:
                 f"study.{group}s has {shown(item)}, which is neither a name nor one name with settings as "
                 "'{svd: {rank: r}}'; give either"
             )
-        if group == "reducer" and "." in name and all(map(str.isidentifier, name.split("."))):
+        if group == "reducer" and is_import_path(name):
             configs.append((name, {**choice(group, "outside"), "path": name, "args": dict(settings)}))
             continue
         composed = choice(group, name)

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from kmdr import datasets, reducers
 from kmdr.config.studies import GROUPS, config_files, external_files, load_config, load_study
+from kmdr.config.suggestions import is_import_path
 from kmdr.datasets import registry
 
 
@@ -44,9 +45,12 @@ class ExternalSource(ConfigSource):
         return True
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Read one existing configuration."""
+        """Read one existing configuration, or make that of a reducer named by its import path."""
         group, name = self._split(config_path)
         package = GROUPS[group][1] if group in GROUPS else group
+        if group == "reducer" and is_import_path(name):
+            config = OmegaConf.create({**load_config(config_files(group)["outside"]), "path": name})
+            return ConfigResult("kmdr", self.full_path(), config, {"package": package})
         if file := self._offered[group][name]:
             config = OmegaConf.create(load_study(file) if group == "study" else load_config(file))
             return ConfigResult(str(file), self.full_path(), config, {"package": package})
@@ -61,7 +65,7 @@ class ExternalSource(ConfigSource):
     def is_config(self, config_path: str) -> bool:
         """Return whether a path is a configuration."""
         group, name = self._split(config_path)
-        return name in self._offered.get(group, ())
+        return name in self._offered.get(group, ()) or (group == "reducer" and is_import_path(name))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Return the groups, or the configurations of one, sorted."""

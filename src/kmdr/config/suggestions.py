@@ -74,7 +74,7 @@ def unknown_setting(text: str, name: str, valid: Collection[str], others: Collec
         if before in {option.name for option in fields(FileOptions)}:
             remedy = shlex.quote(f"dataset.{name}={value}")
             return UserError(f"no setting is named {name!r}; an option of the dataset is written {remedy}")
-    return unknown("setting", name, valid)
+    return unknown("setting", name, {*valid} - {"hydra"})
 
 
 def unknown_key(name: str, overrides: Sequence[str], valid: Collection[str]) -> UserError:
@@ -96,7 +96,7 @@ def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True)
     word = re.sub(r"\W|_", "", name).lower()
     if word in _CLASSES:
         path = _CLASSES[word]
-        remedy = f"reducer=outside reducer.path={path}" if settings else repr(path)
+        remedy = f"reducer={path}" if settings else repr(path)
         return UserError(f"no reducer is named {shown(name)}; any transformer runs by its import path: {remedy}")
     if word in _REDUCERS:
         reducer, *others = _REDUCERS[word].split()
@@ -106,6 +106,12 @@ def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True)
         remedy = f"kmeans.engine={word}" if settings else f"engine={word!r}"
         return UserError(f"no reducer is named {shown(name)}; it is an engine of k-means: {remedy}")
     return unknown("reducer", name, valid)
+
+
+def is_import_path(name: str) -> bool:
+    """Return whether a name has the form of an import path, ``package.module.Class``."""
+    parts = name.split(".")
+    return len(parts) > 1 and all(map(str.isidentifier, parts))
 
 
 def unknown_choice(group: str, name: str, valid: Collection[str]) -> UserError:
@@ -125,11 +131,10 @@ def unknown_dataset(name: str, valid: Collection[str]) -> UserError:
     if _is_file(name):
         return UserError(f"{shown(name)} looks like a file; write {file_settings(name)}")
     near = get_close_matches(name, valid, n=1, cutoff=0.7)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return UserError(
-        f"no dataset is named {shown(name)}; {hint}valid: {', '.join(sorted(valid))}; a file of your own: "
-        f"{file_settings('FILE')}"
+    names = (
+        f"did you mean {near[0]!r}? 'kmdr list datasets' shows all" if near else f"valid: {', '.join(sorted(valid))}"
     )
+    return UserError(f"no dataset is named {shown(name)}; {names}; a file of your own: {file_settings('FILE')}")
 
 
 def _is_file(text: str) -> bool:
@@ -152,11 +157,9 @@ def check_words(arguments: Sequence[str], settings: Collection[str]) -> None:
         if "=" not in text and not text.startswith("-") and _is_file(text) and Path(text).exists():
             raise UserError(f"{shown(text)} is not a setting; to read a file, write {file_settings(text)}")
         group, _, value = text.partition("=")
-        for name in _values(value) if group in ("dataset", "reducer") else ():
-            if group == "dataset" and ("." in name or "/" in name):
+        for name in _values(value) if group == "dataset" else ():
+            if "." in name or "/" in name:
                 raise unknown_dataset(name, ())
-            if group == "reducer" and "." in name:
-                raise UserError(f"reducer={name} looks like an import path; write reducer=outside reducer.path={name}")
     names = [text.partition("=")[0] for text in arguments]
     if "dataset.path" in names and not {"dataset", "study"} & set(names):
         raise UserError("dataset.path is an option of datasets that are files; add dataset=file")

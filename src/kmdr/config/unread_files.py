@@ -47,6 +47,6 @@ def _tell(places: tuple[Root, ...]) -> None:
     if files := unread_files():
         names = ", ".join(map(str, files[:_MOST])) + (f" and {len(files) - _MOST} more" if len(files) > _MOST else "")
         tell(
-            f"note: kmdr does not read {names}; a plugin has configurations in conf/GROUP/NAME.yaml, with the groups "
-            f"{', '.join(_READ)}, and datasets in datasets/registry.toml"
+            f"kmdr: note: kmdr does not read {names}; a plugin has configurations in conf/GROUP/NAME.yaml, with the "
+            f"groups {', '.join(_READ)}, and datasets in datasets/registry.toml"
         )

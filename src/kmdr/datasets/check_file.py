@@ -33,7 +33,7 @@ def check_files(files: Sequence[str], settings: Sequence[str]) -> int:
         try:
             report = list(_report(file, options, settings))
         except UserError as error:
-            tell(f"kmdr: {single_line(str(error))}")
+            tell(f"kmdr: error: {single_line(str(error))}")
             refused += 1
             continue
         print(*[""] * printed, *report, sep="\n")
@@ -67,10 +67,11 @@ def _report(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> I
         r = min(2, seen.d)
         command = [
             "kmdr",
+            "-m",
             "dataset=file",
             f"dataset.path={path_override(file)}",
             *given,
-            "reducer=svd",
+            "reducer=none,svd",
             f"r_grid=[{r}]",
         ]
         rows.append(("run", shlex.join(command)))

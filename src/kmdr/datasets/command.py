@@ -98,7 +98,7 @@ def _check(names: Sequence[str], repair: bool = False, verify: str | None = None
             print(f"{finding.path}: {'; '.join(filter(None, (finding.state, finding.reason)))}")
     print(", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "the cache is empty")
     if counts["damaged"] and not repair:
-        tell("kmdr: 'kmdr data check --repair' gets or prepares again what is damaged")
+        tell("kmdr: note: 'kmdr data check --repair' gets or prepares again what is damaged")
     return int(counts["damaged"] > 0)
 
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from kmdr.base.errors import UserError, unknown
+from kmdr.base.errors import UserError, not_one_of, unknown
 from kmdr.base.files import refuse_irregular
 from kmdr.base.paths import with_home
 from kmdr.datasets.acquire.find import UnavailableError, local_files
@@ -35,7 +36,7 @@ def checked_options(e: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
         del settings["scale"]
         settings["rows"] = "unit"
     if (rows := settings.get("rows", "raw")) not in ROWS:
-        raise UserError(f"option rows is {rows!r}, not one of {', '.join(ROWS)}; choose one of them")
+        raise not_one_of("dataset.rows", rows, ROWS)
     if "path" in settings:
         paths = [_located(e, path, e.format == "file", settings.get("format", "")) for path in paths_of(settings)]
         settings["path"] = paths if isinstance(e.options["path"], list) else "".join(paths)
@@ -105,12 +106,28 @@ def refuse_missing(e: Entry, settings: Mapping[str, Any]) -> None:
     """Refuse options that name no file, or one that does not exist."""
     if e.format == "file" and not paths_of(settings):
         raise UnavailableError(f"dataset {e.name!r} needs a file of your own; name it with dataset.path=…")
-    if missing := missing_files(e, settings):
+    missing = missing_files(e, settings)
+    if missing and not e.home:
+        raise UnavailableError(
+            f"there is no file {' and no '.join(missing)} here or in a folder that KMDR_DATA names; "
+            f"{_similar_file(missing[0]) or 'correct dataset.path or dataset.labels'}"
+        )
+    if missing:
         where = f" (download it from {e.home})" if e.home else ""
         raise UnavailableError(
             f"dataset {e.name!r} is not available: there is no file {' and no '.join(missing)}{where}; "
             "name it with dataset.path=… or put it into a folder that KMDR_DATA names"
         )
+
+
+def _similar_file(path: str) -> str:
+    """Return a question with the most similar name of a file in the folder of a path; empty if none is similar."""
+    try:
+        names = [file.name for file in Path(path).parent.iterdir()]
+    except OSError:
+        return ""
+    near = get_close_matches(Path(path).name, names, n=1, cutoff=0.7)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def file_title(e: Entry, settings: Mapping[str, Any]) -> str:

@@ -179,7 +179,7 @@ def checked_option(name: str, value: Any, what: str) -> Any:
     if choices := option.metadata["choices"]:
         text = str(value).lower() if isinstance(value, bool) else value
         if not isinstance(text, str) or text not in {*choices, *choices.values()}:
-            raise unknown(f"value of option {name}", value, dict.fromkeys(choices.values()))
+            raise unknown(f"value of dataset.{name}", value, dict.fromkeys(choices.values()))
         value = choices.get(text, text)
     if name == "labels" and isinstance(value, list):
         value = convert([], value, what)

@@ -48,13 +48,13 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     A = kept_form(A)
     labelings = [] if labels is None else _labelings(labels, A.shape[0])
     labelings = [(validation.without_empty(part), place) for part, place in labelings]
-    doubts.extend(filter(None, (distinct_labels(part, name) for part, _ in labelings)))
+    doubts.extend(filter(None, (distinct_labels(part, name, "") for part, _ in labelings)))
     mark = "" if noise is None else label_of_noise(noise)
     if not isinstance(mark, str) or (mark and not labelings):
         raise UserError(f"noise = {shown(noise)} is not a label; give labels, and one of them or NaN")
     named = [(part, f"{name} ({place})" if len(labelings) > 1 else name) for part, place in labelings]
     classes, references = split_labelings(classes_of_labelings(named, mark))
-    validation.check(A, classes)
+    validation.check(A, classes, without_labels="give labels=None")
     if warning := identifier_warning(profile(Content(A, classes, features)), "give A without it"):
         doubts.append(f"{name}: {warning}")
     for warning in doubts:

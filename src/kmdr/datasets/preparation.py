@@ -73,7 +73,7 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
     try:
         if is_current(folder, fingerprint, verify):
             for line in read_meta(folder).get("warnings", ()):
-                tell(f"warning: {display_name(e, settings)}: {line}")
+                tell(f"kmdr: warning: {display_name(e, settings)}: {line}")
             return folder
     except DamagedDataError as damage:
         try:
@@ -81,7 +81,7 @@ def prepare(name: str, options: Mapping[str, Any] | None = None, verify: str = "
         except UnavailableError as error:
             message = f"{damage.path} is damaged and cannot be prepared again: {error}"
             raise UnavailableError(message, failed_check=True, tried=error.tried) from damage
-        tell(f"kmdr: dataset {title!r}: {damage.path} was damaged; prepared again")
+        tell(f"kmdr: warning: dataset {title!r}: {damage.path} was damaged; prepared again")
     else:
         _prepare(e, settings, title, folder, fingerprint)
     return folder
@@ -134,7 +134,7 @@ def _prepare(e: Entry, settings: Mapping[str, Any], title: str, folder: Path, fi
             raise UnwritableError(folder, error) from error
         for kind, lines in (("note", notes), ("warning", warnings)):
             for line in lines:
-                tell(f"{kind}: {display_name(e, settings)}: {line}")
+                tell(f"kmdr: {kind}: {display_name(e, settings)}: {line}")
 
 
 def _is_mapped(A: Any) -> bool:

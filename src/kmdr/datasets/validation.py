@@ -119,12 +119,14 @@ def check(
     nonnegative: bool = False,
     remedy: str = "",
     features: Sequence[str] | None = None,
+    without_labels: str = "set dataset.labels=none",
 ) -> None:
     """Refuse data that are not a valid dataset. The matrix is read block by block.
 
     Refused are a matrix of fewer than two rows or one column; an entry that is NaN, infinite or, if counts or
     intensities are to be `nonnegative`, negative; a row of zeros in counts; labels of another
-    length or of a single class. Sparse A is canonical. `remedy` says how to deal with NaN without changing the file.
+    length or of a single class. Sparse A is canonical. `remedy` says how to deal with NaN without changing the file,
+    and `without_labels` how to cluster without labels.
     """
     if A.ndim != 2:
         raise UserError(f"an array of shape {A.shape} was given; a dataset is a matrix with one point per row")
@@ -151,7 +153,9 @@ def check(
         if labels.shape != (n,):
             raise UserError(f"there are {labels.size} labels for {n} points; give one per point, or omit the labels")
         if (labels == labels[0]).all():
-            raise UserError(f"all {n} points are of one class; give labels of at least two classes, or set labels=none")
+            raise UserError(
+                f"all {n} points are of one class; give labels of at least two classes, or {without_labels}"
+            )
 
 
 def _refuse_entries(

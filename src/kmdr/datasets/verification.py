@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kmdr.base.errors import UserError
+from kmdr.base.errors import UserError, not_one_of
 from kmdr.base.files import sweep_abandoned, write_atomically
 
 VERIFY = ("always", "once", "never")
@@ -50,7 +50,7 @@ class DamagedDataError(UserError):
 def checked_verify(value: Any) -> str:
     """Return a value of `VERIFY`, or raise a UserError for any other value."""
     if value not in VERIFY:
-        raise UserError(f"verify = {value!r} is not one of {', '.join(VERIFY)}; choose one of them")
+        raise not_one_of("verify", value, VERIFY)
     return str(value)
 
 

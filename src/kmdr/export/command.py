@@ -27,6 +27,6 @@ def run(path: Path, crate: Path | None, license: str | None, croissant: str | No
 
     announce(str(write_crate(path, crate, license or "")))
     if not license:
-        tell("kmdr: the crate says that no licence is stated; LICENSE=https://spdx.org/licenses/… states one")
+        tell("kmdr: note: the crate says that no licence is stated; --license https://spdx.org/licenses/… states one")
     if not has_file(path, "report/index.html"):
-        tell(f"kmdr: {path} has no report yet; after 'kmdr report {path}' a crate has figures and verdicts too")
+        tell(f"kmdr: note: {path} has no report yet; after 'kmdr report {path}' a crate has figures and verdicts too")

@@ -17,7 +17,12 @@ from kmdr.figures.tables import Table
 
 # Number of rows printed at the end of a run.
 _MOST_LINES = 30
-_INTERVAL = "± is half of the 95 % interval of a mean over n repetitions; F_best is the smallest F on the data."
+# The short notes below a table on a terminal; 'kmdr help table' has the rest.
+_INTERVAL = "±: half of the 95 % interval of a mean over n repetitions. F_best: the smallest F on the data."
+_ARROWS = (
+    f"↑ ↓: higher or lower than none, k-means on all features (paired t tests at {100 * LEVEL:g} %, Holm-adjusted)."
+)
+_HELP = "'kmdr help table' explains every column."
 # What a reader of a table needs to know of Δ and of its tests.
 DIFFERENCES = (
     "Δ is the mean difference with its 95 % interval. Each end is the wider one of two intervals: Student's, and "
@@ -37,7 +42,7 @@ _HALVES = {".3g": ".2g", ".4g": ".2g"}
 _SUMMARY_FORMATS = {"F": ".4f", "F/F_full": ".4f", "seconds": ".3g", "n seconds": "", "n": "", "r": ""}
 UNTIMED = "–"
 _TO_SHOW = TO_SHOW.strip()
-UNTIMED_NOTE = f"{UNTIMED}: not timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
+UNTIMED_NOTE = f"{UNTIMED}: not timed serially; timing_repeats=6 times six repetitions with no other worker running."
 _SEVERAL_MACHINES = "Seconds of one dataset come from several machines, so they are not ranked there."
 _IDENTITY = ("study", "dataset", "reducer", "params", "r")
 
@@ -95,17 +100,14 @@ def table_of(frame: pd.DataFrame) -> Table:
     tests = int(frame[p_values].notna().sum().sum())
     notes = [_INTERVAL, *([MIXED] if (frame["versions"] > 1).any() else [])]
     if tests:
-        notes.append(
-            "↑ ↓ higher or lower than none, k-means on all features, from the same starts (paired t tests at "
-            f"{100 * LEVEL:g} %, Holm-adjusted over the table). {DIFFERENCES} "
-            f"Where no difference is shown, {_TO_SHOW} is about how many repetitions would show one as large as Δ with "
-            "a power of 90 %. --format csv has both for every quantity."
-        )
+        notes.append(_ARROWS)
         if any(_is_equal(frame, quantity).any() for quantity in quantities_in(frame) if quantity.change in frame):
             notes.append(EQUAL)
     elif (frame["reducer"] != "none").any():
-        notes.append("No comparison with k-means on all features: that needs reducer=none and at least 2 repetitions.")
-    return _shown(groups, " ".join([*notes, *time_notes(frame)]), bold)
+        notes.append(
+            "No comparison with k-means on all features: that needs the reducer none and at least 2 repetitions."
+        )
+    return _shown(groups, " ".join([*notes, *warnings_of_times(frame), _HELP]), bold)
 
 
 def _differences(frame: pd.DataFrame) -> dict[str, list[str]]:
@@ -140,12 +142,18 @@ def _timings(frame: pd.DataFrame, quantity: Quantity, sides: Sequence[str] = (""
 
 
 def time_notes(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
+    """Return notes on how times are shown, on rows without timings and on timings from several machines."""
+    times = [quantity.title for quantity in quantities_in(frame) if quantity.time]
+    timed = any(frame[f"{name}{side}"].notna().any() for name in times for side in sides)
+    return [MEDIANS] * timed + warnings_of_times(frame, sides)
+
+
+def warnings_of_times(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list[str]:
     """Return notes on rows without timings and on timings from several machines."""
     times = [quantity.title for quantity in quantities_in(frame) if quantity.time]
     untimed = any(((frame[f"n{side}"] > 0) & (frame[f"n {name}{side}"] == 0)).any() for name in times for side in sides)
     several = frame.attrs.get("several_machines", False)
-    timed = any(frame[f"{name}{side}"].notna().any() for name in times for side in sides)
-    return [MEDIANS] * timed + [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
+    return [UNTIMED_NOTE] * untimed + [_SEVERAL_MACHINES] * several
 
 
 def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Table:
@@ -269,31 +277,6 @@ def method_names(frame: pd.DataFrame) -> list[str]:
     methods = list(zip(frame["reducer"], frame["params"], strict=True))
     styles = method_styles(methods)
     return [styles[method].label for method in methods]
-
-
-def summary_table(summary: pd.DataFrame, failed: int) -> Table:
-    """Return the summary of a `kmdr.api.Comparison` as text; columns without values are omitted.
-
-    Parameters
-    ----------
-    failed : int
-        Number of failed trials.
-    """
-    has_full = summary["F/F_full"].notna().any()
-    seconds = ["seconds"] if (summary["n"] == summary["n seconds"]).all() else ["n seconds", "seconds"]
-    omitted = {"F" if has_full else "F/F_full", "n seconds"}
-    values = [name for name in summary.columns[3:] if name not in omitted and summary[name].notna().any()]
-    groups = [["method", "r", "n"], *(seconds if name == "seconds" else [name] for name in values)]
-    notes = [
-        "F is the objective; F_full that of k-means on all features, in the same repetition."
-        if has_full
-        else "F is the objective; with 'none' among the reducers it is compared with k-means on all features.",
-        "P is the accuracy." if "P" in values else "",
-        "Seconds are medians." if "seconds" in values else "",
-        f"{counted(failed, 'trial')} failed: see the column error of rows." if failed else "",
-    ]
-    frame = summary[[name for group in groups for name in group]]
-    return Table(frame, _formats(frame), " ".join(filter(None, notes)), groups=groups)
 
 
 def every_column(summary: pd.DataFrame) -> Table:

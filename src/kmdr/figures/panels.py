@@ -381,7 +381,7 @@ def _untimed_note(rows: pd.DataFrame) -> str:
     """Return a sentence on how to get times, if no trial was timed serially."""
     if rows.empty or (rows["concurrency"] == 1).any():
         return ""
-    return "No trial was timed serially; timing_repeats=3 times 3 repetitions with no other worker running."
+    return "No trial was timed serially; timing_repeats=6 times six repetitions with no other worker running."
 
 
 def _dataset_order(name: str) -> tuple[int, str]:

@@ -1,7 +1,8 @@
 """From a configuration to tasks: every value is checked here, before any work starts."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from kmdr import reducers
-from kmdr.base.errors import UserError, check_memory, plain_name, section, shown, unknown, whole_number, yes_or_no
+from kmdr.base.errors import (
+    UserError,
+    check_memory,
+    not_one_of,
+    plain_name,
+    section,
+    shown,
+    unknown,
+    whole_number,
+    yes_or_no,
+)
 from kmdr.base.outside import allow, import_errors
 from kmdr.base.private_paths import file_names
 from kmdr.base.seeding import generator
@@ -26,6 +37,8 @@ from kmdr.metrics.references import refuse_taken_names
 from kmdr.results.row_check import value_fault
 from kmdr.results.untrusted_text import parse_json
 
+# Usual names of ways to start k-means, and ours.
+_STARTS = {"kmeans++": "plus", "k-means++": "plus", "random": "sample"}
 _MOST_SIZES = 10_000
 _MOST_DIMENSIONS = 10**9
 _MOST_SEED = 2**128 - 1
@@ -100,6 +113,8 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
             raise UserError(f"kmeans.{name} is not set; remove '~kmeans.{name}'")
     if isinstance(settings["n_init"], str) and settings["n_init"] == "auto":  # a table compares its entries
         settings |= AUTO
+    if isinstance(start := settings.get("start"), str):
+        settings["start"] = _STARTS.get(start, start)
     args = settings.pop("args", None) or {}
     if not isinstance(args, Mapping):
         raise UserError(f"kmeans.args = {shown(args)} is not a mapping; write e.g. kmeans.args.batch_size=1000")
@@ -110,13 +125,24 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
 
 def _matching(value: Any, protocol: Protocol) -> str:
     if not isinstance(value, str) or value not in matchings():
-        raise UserError(f"matching = {shown(value)} is not one of {', '.join(matchings())}; choose one of them")
+        raise not_one_of("matching", value, matchings())
     if value != "best" and protocol.start != "first_of_class":
         raise UserError(
             f"matching = {value!r} matches cluster j with class j, which needs kmeans.start = 'first_of_class', not "
             f"{protocol.start!r}; use 'best' or that start"
         )
     return str(value)
+
+
+@contextmanager
+def _naming_group(group: str, names: Collection[str]) -> Iterator[None]:
+    """Let an error that begins with ``NAME = `` begin with the group of this setting."""
+    try:
+        yield
+    except UserError as error:
+        if str(error).partition(" = ")[0] not in names:
+            raise
+        raise UserError(f"{group}.{error}") from error
 
 
 SETTINGS = (
@@ -181,7 +207,7 @@ class Experiment:
         with import_errors(engine):
             protocol = _protocol(config)
         try:
-            with import_errors(name):
+            with import_errors(name), _naming_group("reducer", params):
                 reducers.make_allowed(name, params).check_protocol(protocol)
         except (TypeError, ValueError) as error:
             raise UserError(

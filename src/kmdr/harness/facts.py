@@ -62,7 +62,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
         except DamagedError:  # the report says so
             continue
         except UserError as error:
-            progress.tell(f"kmdr: the fact {task.name} is not computed: {error}")
+            progress.tell(f"kmdr: warning: the fact {task.name} is not computed: {error}")
             continue
         if time.time() > until:
             late.append(task.name)
@@ -71,12 +71,14 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
         try:
             table = task.compute(datasets)
         except UserError as error:
-            progress.tell(f"kmdr: the fact {task.name} is not computed: {error}")
+            progress.tell(f"kmdr: warning: the fact {task.name} is not computed: {error}")
             continue
         if table is not None:
             content = table.to_csv(index=False, lineterminator="\n").encode()
             write_table(folder, f"facts/{task.name}.csv", content, made_from)
     if without_data and Volume.level >= 0:
-        progress.tell(f"kmdr: facts whose data are not prepared are not computed: {', '.join(without_data)}")
+        progress.tell(f"kmdr: warning: facts whose data are not prepared are not computed: {', '.join(without_data)}")
     if late:
-        progress.tell(f"kmdr: the budget was over before the facts {', '.join(late)}; the same command computes them")
+        progress.tell(
+            f"kmdr: warning: the budget was over before the facts {', '.join(late)}; the same command computes them"
+        )

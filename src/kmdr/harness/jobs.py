@@ -154,13 +154,13 @@ def _tasks(jobs: Sequence[Job], limits: Limits) -> tuple[list[Task], dict[str, s
 def _note(text: str) -> None:
     """Log something that is not a mistake but may be unintended, unless the command is quiet."""
     if text and Volume.level >= 0:
-        line = f"note: {text}"
+        line = f"kmdr: note: {text}"
         tell(wrapped(line) if sys.stderr.isatty() else line)  # a file or a program gets one line
 
 
 def _tell_all(lines: Iterable[str]) -> None:
     for line in lines:
-        tell(f"kmdr: {line}")
+        tell(f"kmdr: warning: {line}")
 
 
 def _fixed_sizes(jobs: Sequence[Job], tasks: Sequence[Task]) -> str:
@@ -194,7 +194,7 @@ def _announce_heavy(plan: Plan, seconds: float, workers: int, limits: Limits | N
     elif limits.grid is not None:
         shorter = "naming one paper takes less"
     else:
-        shorter = "BUDGET=5m, naming one paper, or 'kmdr quick' takes less"
+        shorter = "--budget 5m, naming one paper, or 'kmdr quick' takes less"
     size = counted(workers, "worker") if workers > 1 else "one worker"
     _note(
         f"{counted(len(plan.tasks), 'task')}, about {duration_text(seconds)} on {size}; {shorter}, and "
@@ -249,7 +249,7 @@ def _with_latest(
         replaced = set(known.get(study, ())) - set(latest.get(study, known.get(study, ())))
         if replaced:
             tell(
-                f"kmdr: figures and the report now read {study} as it was run now; rows of "
+                f"kmdr: note: figures and the report now read {study} as it was run now; rows of "
                 f"{counted(len(replaced), 'other configuration')} of it stay in the table; use another out "
                 "folder to have both"
             )
@@ -361,7 +361,7 @@ def _plan(request: _Request, start: float, *, whole: bool) -> _Planned:
     plan = choose(tasks, left, seconds, workers, bounds, time.time() - start)
     for study, labels in plan.left_out.items():
         for label in labels:
-            tell(f"kmdr: {study}: {label} is omitted: it takes too long for this run")
+            tell(f"kmdr: warning: {study}: {label} is omitted: it takes too long for this run")
     complete = _complete(request, known) if request.limits and whole else frozenset()
     if request.limits and whole:
         store.change(PLAN, lambda known: _plan_file(known, plan, request.jobs, bounds, {}, complete))
@@ -412,7 +412,7 @@ def _run(
 def _report(
     request: _Request, planned: _Planned, rows: list[TextRow], late: int, made: list[Path], show: Show | None
 ) -> int:
-    """Log what was done; return how many trials failed or were lost and how many datasets failed a checksum."""
+    """Return the number of trials that failed or were lost and of datasets that failed a checksum, and log them."""
     asked, part, table = request.asked, request.part, request.store.folder / "rows.csv"
     failed = sum(row["status"] != "ok" and (row["study"], row["config_hash"]) in asked for row in rows)
     if show and not request.limits and not part and Volume.level >= 0:
@@ -420,7 +420,7 @@ def _report(
     announce(f"{table}: {counted(len(rows), 'row')}" + (f", {failed} of this run failed" if failed else ""))
     if late:
         them = "it" if late == 1 else "them"
-        tell(f"kmdr: the budget was over before {counted(late, 'task')} ended; the same command runs {them}")
+        tell(f"kmdr: warning: the budget was over before {counted(late, 'task')} ended; the same command runs {them}")
     finished_rows = [row for row in rows if (row["study"], row["config_hash"]) in asked and row["status"] == "ok"]
     _tell_all([*mixed_code(finished_rows), *outdated_code(finished_rows)])
     # Planned tasks whose rows are not in the table.
@@ -429,7 +429,7 @@ def _report(
     lost = sum(trial_key(task) not in left_out for task in missing) - late
     if lost > 0:
         tell(
-            f"kmdr: {counted(lost, 'planned task has', 'planned tasks have')} no rows in {table}: files were "
+            f"kmdr: warning: {counted(lost, 'planned task has', 'planned tasks have')} no rows in {table}: files were "
             f"removed or damaged meanwhile; the same command runs {'it' if lost == 1 else 'them'}"
         )
     for line in _close_part(request.store, part, request.cut, finished=lost <= 0) if part else map(str, made):

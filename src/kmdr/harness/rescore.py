@@ -141,7 +141,7 @@ def fill(folder: Path) -> tuple[int, int]:
                 filled += _fill_row(row, labels_of_r, scaled(folders[row["data_sha256"]]))
             except Exception as error:  # whatever a user's metric raises
                 failed += 1
-                tell(f"kmdr: {row['dataset']} {row['reducer']} r={r} repeat={row['repeat']}: {error}")
+                tell(f"kmdr: warning: {row['dataset']} {row['reducer']} r={r} repeat={row['repeat']}: {error}")
         return filled > before
 
     with store.held():
@@ -150,10 +150,13 @@ def fill(folder: Path) -> tuple[int, int]:
                 store.change_task(file, change)
             except DamagedError as error:
                 failed += 1
-                tell(f"kmdr: {error}")
+                tell(f"kmdr: warning: {error}")
         store.merge()
     for name in sorted(absent):
-        tell(f"kmdr: {name} is not prepared here with the content of these rows; 'kmdr data get {name}' may help")
+        tell(
+            f"kmdr: warning: {name} is not prepared here with the content of these rows; "
+            f"'kmdr data get {name}' may help"
+        )
     return filled, failed
 
 

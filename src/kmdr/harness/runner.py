@@ -54,7 +54,9 @@ def _exits_raised() -> Iterator[None]:
         if of_method and threading.current_thread() is threading.main_thread():
             raise SystemExit(f"the method called os._exit({status})")
         if of_method:
-            tell(f"kmdr: a thread of a method called os._exit({status}); runner=loky goes on after such a trial")
+            tell(
+                f"kmdr: warning: a thread of a method called os._exit({status}); runner=loky goes on after such a trial"
+            )
         original(status or of_method)
 
     os._exit = leave

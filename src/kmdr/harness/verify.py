@@ -155,10 +155,10 @@ def rebuild(row: Mapping[str, str], config: Mapping[str, Any], folder: Path) -> 
 
 
 def user_limit(seconds: float | None, memory: int | None) -> Limit:
-    """Return the limit that a user gives by SECONDS and MEMORY (bytes); None is the default of `limit_of`."""
+    """Return the limit that a user gives by --seconds and --memory (bytes); None is the default of `limit_of`."""
     if memory is not None and not can_measure_memory():
-        raise UserError("MEMORY needs /proc, which Linux has; remove it, or give SECONDS")
-    return Limit(seconds, memory, names=("SECONDS", "MEMORY"))
+        raise UserError("--memory needs /proc, which Linux has; remove it, or give --seconds")
+    return Limit(seconds, memory, names=("--seconds", "--memory"))
 
 
 def limit_of(row: Mapping[str, str], given: Limit = UNLIMITED) -> Limit:
@@ -350,14 +350,14 @@ def verify_sample(
     compared = len(comparisons) - totals["skipped"] - totals["not verified"]
     if foreign:
         was = "was" if foreign == 1 else "were"
-        tell(f"kmdr: {foreign} of {counted(len(comparisons), 'row')} {was} not verified: third-party code")
+        tell(f"kmdr: warning: {foreign} of {counted(len(comparisons), 'row')} {was} not verified: third-party code")
     if stopped:
         was, reruns_were = ("was", "its rerun was") if stopped == 1 else ("were", "their reruns were")
         of_rows = f"{stopped} of {counted(len(comparisons), 'row')}"
-        tell(f"kmdr: {of_rows} {was} not verified: {reruns_were} stopped or ended early")
+        tell(f"kmdr: warning: {of_rows} {was} not verified: {reruns_were} stopped or ended early")
     if not compared:
         missing = "; 'kmdr data status' says which data are missing" if totals["skipped"] else ""
-        tell(f"kmdr: no row could be compared{missing}")
+        tell(f"kmdr: warning: no row could be compared{missing}")
     for sentence in refused:
-        tell(f"kmdr: not confirmed: {sentence}")
+        tell(f"kmdr: error: not confirmed: {sentence}")
     return int(totals["different"] > 0 or stopped > 0 or bool(refused) or not compared)

@@ -142,7 +142,7 @@ def run_multiverses(
         spent[id(design)] += more
     for design in designs:
         tell(
-            f"kmdr: {design.spec.paper}: {len(design.universes)} of {counted(design.spec.all, 'universe')}, by "
+            f"kmdr: note: {design.spec.paper}: {len(design.universes)} of {counted(design.spec.all, 'universe')}, by "
             f"{len(design.spec.choices)} choices; about {duration_text(spent[id(design)])}"
         )
     store.change(UNIVERSES, lambda known: {**known, **{design.spec.paper: design.record() for design in designs}})

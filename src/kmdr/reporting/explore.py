@@ -29,7 +29,7 @@ from kmdr.reporting.answers import (
 
 # The quantities by which methods are ranked at each r; F itself only where all features were not run.
 RANKED = ("relative_objective", "accuracy", "nmi", "ari", "total_seconds")
-_UNTIMED = "No trial was timed serially, so there are no seconds; `timing_repeats=3` runs 3 repetitions for them."
+_UNTIMED = "No trial was timed serially, so there are no seconds; `timing_repeats=6` runs six repetitions for them."
 # Names and values of settings in words.
 _SETTINGS: Mapping[str, str] = {
     "n_init": "starts of k-means", "max_iter": "most iterations", "start": "initial centres", "online": "online phase",

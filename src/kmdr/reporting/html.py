@@ -279,7 +279,7 @@ def _rerun_commands(report: Report) -> list[tuple[str, str]]:
     names = " ".join(paper.name for paper in report.papers)
     of_papers = "runs every study of these papers with available data, then makes this report"
     return [
-        *([(f"kmdr reproduce {names} OUT=FOLDER", of_papers)] if names else []),
+        *([(f"kmdr reproduce {names} --out FOLDER", of_papers)] if names else []),
         ("kmdr verify FOLDER", "reruns a random sample of the rows and compares them"),
         ("kmdr report FOLDER", "makes figures, tables and this page from the rows alone"),
     ]

@@ -210,6 +210,8 @@ def make_parts(parts: Sequence[Part], context: Context, tell: Callable[[str], No
         for (part,), made in workers.run(((part,) for part in parts), size, lambda call: part_name(call[0])):
             name = part_name(part)
             if isinstance(made, Lost):
-                raise UserError(f"{name} cannot be made: {made.reason}; make room, and the same command does it")
+                raise UserError(
+                    f"{name} cannot be made: {made.reason}; free memory or disk space, and the same command makes it"
+                )
             tell(name)
             yield name, made

@@ -84,5 +84,7 @@ def run_papers(names: Sequence[str], out: Path, limits: Limits, seed: int | None
         raise UserError(f"{', '.join(names)} has no studies to run; add one to its folder 'studies'")
     check_modules()
     status = run_jobs(jobs, limits, draw=draw)
-    announce(f"'kmdr table {shlex.quote(str(out))}' prints one line per study; add STUDY=NAME for all rows of a study")
+    announce(
+        f"'kmdr table {shlex.quote(str(out))}' prints one line per study; add --study NAME for all rows of a study"
+    )
     return status

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for file in compress_texts(parser.parse_args(arguments).folder):
             print(file)
     except UserError as error:
-        print(f"kmdr: {error}", file=sys.stderr)
+        print(f"kmdr: error: {error}", file=sys.stderr)
         return 1
     return 0
 

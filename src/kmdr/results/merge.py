@@ -333,5 +333,8 @@ def _merge_and_report(folders: Sequence[Path], out: Path, target: str) -> bool:
     )
     missing = missing_parts(read_json(out, SHARDS))
     for sentence in missing:
-        tell(f"kmdr: {sentence}; the command of the whole plan, with out={shlex.quote(target)}, runs what is missing")
+        tell(
+            f"kmdr: warning: {sentence}; the command of the whole plan, with out={shlex.quote(target)}, runs what is "
+            "missing"
+        )
     return not missing

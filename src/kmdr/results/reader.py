@@ -290,7 +290,7 @@ def public_content(folder: Path, path: Path) -> bytes:
         return with_checksum(csv_content(rows, path)) if private else content
     rows = read_rows(path, check, private)
     for sentence in check.sentences(path):
-        tell(f"kmdr: {sentence}")
+        tell(f"kmdr: warning: {sentence}")
     if not check.refused and not private:
         return content
     content = csv_content(rows, path)

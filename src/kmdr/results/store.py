@@ -116,7 +116,8 @@ class Store:
                 if not held.enter_context(self._locked(_CLOCK, mode | fcntl.LOCK_NB)):
                     if alone:
                         tell(
-                            f"kmdr: waiting for another run on {self.folder} to pause, so that tasks are timed serially"
+                            f"kmdr: note: waiting for another run on {self.folder} to pause, so that tasks are timed "
+                            "serially"
                         )
                     held.enter_context(self._locked(_CLOCK, mode))
             yield
@@ -187,7 +188,7 @@ class Store:
         try:
             return {r for r, _ in read_labels(self.folder, labels_file(self.folder, path))}
         except DamagedError as error:
-            tell(f"kmdr: {error}")
+            tell(f"kmdr: warning: {error}")
             return set()
 
     def labelled(self, rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
@@ -285,11 +286,14 @@ class Store:
             rows = merged_rows(self.folder, damaged.append, files)
             for sentence in damaged[:_MAX_REPORTED]:
                 tell(
-                    f"kmdr: {sentence}; its rows are omitted, and a run that needs them computes them again; "
+                    f"kmdr: warning: {sentence}; its rows are omitted, and a run that needs them computes them again; "
                     f"'kmdr check {self.folder} --repair' removes the file"
                 )
             if len(damaged) > _MAX_REPORTED:
-                tell(f"kmdr: {len(damaged) - _MAX_REPORTED} more are damaged; 'kmdr check {self.folder}' lists them")
+                tell(
+                    f"kmdr: warning: {len(damaged) - _MAX_REPORTED} more are damaged; 'kmdr check {self.folder}' lists "
+                    "them"
+                )
             made_from = UNKNOWN if damaged else state  # damaged files are reported each time
             write_table(self.folder, TABLE, csv_content(rows, table), made_from, included)
         return rows

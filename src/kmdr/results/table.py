@@ -110,7 +110,7 @@ def rows_of(folder: Path) -> pd.DataFrame:
     """Return the rows of a folder's table with columns of text and numbers; report refused rows on stderr."""
     rows, refused = load_rows(folder)
     for sentence in refused:
-        tell(f"kmdr: {sentence}")
+        tell(f"kmdr: warning: {sentence}")
     return to_text(rows)
 
 

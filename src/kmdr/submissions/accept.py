@@ -262,7 +262,9 @@ def accept(
     """
     trusted = frozenset(map(check_trust, trust))
     if folder.is_symlink() or not folder.is_dir():
-        raise UserError(f"{folder} is not a folder, or a link to one; name a submission, e.g. kmdr accept my-method")
+        raise UserError(
+            f"{folder} is not a folder (links are not followed); name a submission, e.g. kmdr accept my-method"
+        )
     card = stated_card(folder)
     if card["name"] != folder.resolve().name:
         raise UserError(f"{folder} has the card of {shown(card['name'])}; a submission is a folder with its name")
@@ -331,7 +333,7 @@ def run(
     """Check a submission, write the outcome to its card, and print it."""
     given, folder = user_limit(seconds, memory), find(name, out)
     if not reference.is_dir():
-        tell(f"kmdr: there is no folder {reference}, so the rows are not compared with it")
+        tell(f"kmdr: warning: there is no folder {reference}, so the rows are not compared with it")
     seed = secrets.randbelow(2**32) if seed is None else seed
     card, comparisons = accept(folder, reference, rows, seed, trust, given=given, again=again)
     write_checked(folder, CARD, card)

@@ -95,5 +95,5 @@ def submissions(folder: Path) -> list[Submission]:
             if file_status(path, CARD) is not None and (listed := submission(path)):
                 accepted.append(listed)
         except UserError as error:
-            tell(f"kmdr: {error}")
+            tell(f"kmdr: warning: {error}")
     return accepted

@@ -140,4 +140,4 @@ def run(
     )
     for what in ("author", "licence"):
         if not card[what]:
-            tell(f"kmdr: the card says no {what}; {what.upper()}=… states one")
+            tell(f"kmdr: warning: the card says no {what}; --{what} states one")

@@ -62,8 +62,8 @@ class UnwritableError(UserError):
     def __init__(self, folder: Path, error: BaseException) -> None:
         reason = getattr(error, "strerror", None) or error
         super().__init__(
-            f"cannot write {folder} ({reason}); set KMDR_CACHE to a writable folder with free space, or make room and "
-            "run again: complete files are kept"
+            f"cannot write {folder} ({reason}); set KMDR_CACHE to a writable folder with free space, or free space "
+            "there and run again: complete files are kept"
         )
 
 

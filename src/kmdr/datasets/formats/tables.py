@@ -607,14 +607,14 @@ def doubts(content: Content, name: str) -> Iterable[str]:
     yield from filter(None, (distinct_labels(labels, where) for labels, where in content.labelings))
 
 
-def distinct_labels(labels: Any, where: str) -> str:
+def distinct_labels(labels: Any, where: str, of_lines: str = ", and that no line has more than the label") -> str:
     """Return a warning about labels of which no two are equal, as in lines of a number and a label; else nothing."""
     known = [label for label in np.ravel(np.asarray(labels)).tolist() if not _is_missing(label)]
     if len(known) < _FEWEST_DISTINCT or len(set(map(str, known))) < len(known):
         return ""
     return (
-        f"all {len(known)} labels of {where} are different, so each point is a class; check that they are labels, and "
-        "that no line has more than the label"
+        f"all {len(known)} labels of {where} are different, so each point is a class; check that they are "
+        f"labels{of_lines}"
     )
 
 

@@ -139,7 +139,7 @@ class Jobs:
             )
         seconds = _PAUSE_SECONDS ** self._failures[job.name]
         self._submit_again(job, seconds)
-        return f"kmdr: a job of {self._system} {fate}; another is submitted in {seconds} s"
+        return f"kmdr: warning: a job of {self._system} {fate}; another is submitted in {seconds} s"
 
     def _submit_again(self, job: Any, seconds: float) -> None:
         """Forget a job later: dask-jobqueue then submits another in its place, if there are still tasks for it."""

@@ -161,7 +161,7 @@ def perform_with_limits(perform: Perform) -> Perform:
             if isinstance(answer, Lost):
                 configurations.add(task.config_hash)
                 if divide(call):
-                    tell(f"kmdr: {call_name(call)}: {answer.reason}; each r is run by itself")
+                    tell(f"kmdr: warning: {call_name(call)}: {answer.reason}; each r is run by itself")
                     continue
             whole = divided.pop(call, None)
             if whole is None:

@@ -126,7 +126,7 @@ class Cluster:
                 self._faults[address] = fault
             if excluded := [address for address in addresses if self._faults.get(address)]:
                 self._lines.append(
-                    f"kmdr: excluded {', '.join(excluded)} of {self._where}, which cannot run kmdr "
+                    f"kmdr: warning: excluded {', '.join(excluded)} of {self._where}, which cannot run kmdr "
                     f"({self._faults[excluded[0]]}); install the same kmdr there"
                 )
 
@@ -180,7 +180,7 @@ class Cluster:
                 return
             if not workers and not reported and time.monotonic() - started >= (_QUEUE_SECONDS if self._jobs else 0):
                 reported = True
-                tell(f"kmdr: {self._where} has no workers yet; the run continues when one connects")
+                tell(f"kmdr: note: {self._where} has no workers yet; the run continues when one connects")
             with self._connection():
                 while queue:
                     submit(queue.popleft())
@@ -346,8 +346,8 @@ def _warn_of_open(address: str) -> None:
         local = host == "localhost"
     if not local:
         warn(
-            f"kmdr: the scheduler at {single_line(address)} is reached without TLS: whoever reaches it can run code as "
-            "its owner; use an address tls://HOST:PORT, or a firewall that admits your machines alone"
+            f"kmdr: warning: the scheduler at {single_line(address)} is reached without TLS: whoever reaches it can "
+            "run code as its owner; use an address tls://HOST:PORT, or a firewall that admits your machines alone"
         )
 
 

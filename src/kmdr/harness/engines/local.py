@@ -49,7 +49,7 @@ Call = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Lost:
-    """The answer of a call that no worker survives, with how the last of them ended."""
+    """The answer of a call that no worker survived, or that exceeded a limit, with the reason."""
 
     reason: str
 
@@ -336,7 +336,7 @@ class Workers:
                     if job.lost == TRIES:
                         yield job.call, Lost(f"its worker {end}, {TRIES} times")
                         continue
-                    self._tell(f"kmdr: the worker of {name(job.call)} {end}; the task is tried again")
+                    self._tell(f"kmdr: warning: the worker of {name(job.call)} {end}; the task is tried again")
                     queue.appendleft(job)
                     continue
                 if self._receive_note(pipe, worker, answer):

@@ -68,7 +68,9 @@ class Cluster:
     ) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says."""
         if not self._look():
-            tell(f"kmdr: the Ray cluster at {self._where} has no cores yet; the run continues when there are some")
+            tell(
+                f"kmdr: note: the Ray cluster at {self._where} has no cores yet; the run continues when there are some"
+            )
         serving = ray.remote(max_retries=TRIES - 1)(serve)
         source = iter(calls)
         in_flight: dict[Any, Call] = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 import joblib
 
-from kmdr.base.errors import UserError, shown, unknown, whole_number
+from kmdr.base.errors import UserError, not_one_of, shown, unknown, whole_number
 from kmdr.base.limits import UNLIMITED, Limit, can_measure_memory, parse_size
 from kmdr.harness.engines.contract import Cluster
 
@@ -131,7 +131,7 @@ def _checked_backend(backend: Any) -> str:
     if isinstance(backend, str) and backend in SYSTEMS:
         raise UserError(f"runner.backend = {backend!r} is a batch system; use runner=dask runner.cluster={backend}")
     if not isinstance(backend, str) or backend not in BACKENDS:
-        raise UserError(f"runner.backend = {shown(backend)} is not one of {', '.join(BACKENDS)}; choose one of them")
+        raise not_one_of("runner.backend", backend, BACKENDS)
     package = BACKENDS[backend]
     if package is not None and importlib.util.find_spec(package) is None:
         raise UserError(f"runner.backend = {backend!r} needs the package {package}; pip install 'kmdr[{backend}]'")
