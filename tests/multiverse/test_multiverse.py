@@ -671,8 +671,8 @@ def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
     }
     own = "With the paper's own choices and as many repetitions as a universe has, it is"
     assert _holds(counted_findings(outcomes, {"own-1": [1.0] * 3, "own-2": [1.0] * 3})) == {
-        "own-1": f"is supported in 2 of 3 universes, undecided in 1. {own} undecided",
-        "own-2": "is supported in 1 of 3 universes, not supported in 1, not run in 1; its reported values are "
+        "own-1": f"supported in 2 of 3 universes, undecided in 1. {own} undecided",
+        "own-2": "supported in 1 of 3 universes, not supported in 1, not run in 1; its reported values are "
         "supported in 3 of 3 universes; its side statements are supported in 0 of 3 universes, undecided in 3. "
         f"{own} not supported",
     }
@@ -687,8 +687,8 @@ def counted_findings(outcomes, powers):
 def test_universes_without_power_are_not_counted():
     outcomes = {"own-1": ["undecided", "supported", "undecided"], "own-2": ["undecided"] * 3}
     texts = _holds(counted_findings(outcomes, {"own-1": [0.3, 0.9, 0.8], "own-2": [0.0, 0.5, 0.79]}))
-    assert texts["own-1"] == "is supported in 1 of 2 universes, undecided in 1 (1 more with a power below 80 %)"
-    assert "with a probability of at most 79 %, which is less than 80 %" in texts["own-2"]
+    assert texts["own-1"] == "supported in 1 of 2 universes, undecided in 1 (1 more with a power below 80 %)"
+    assert texts["own-2"] == "not evaluated, no power: it is at most 79 % in the 3 universes, and 80 % is needed"
     assert not re.search(r"\d of \d", texts["own-2"])
 
 

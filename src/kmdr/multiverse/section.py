@@ -395,7 +395,7 @@ def _holds(findings: Findings) -> dict[str, str]:
         rest = [f", {outcome} in {n}" for outcome in _NOT_SUPPORTED if (n := counts.count(outcome))]
         held = sum(outcome in SUPPORTED for outcome in counts)
         sentence = f"supported in {held} of {counted(len(some), 'universe')}{''.join(rest)}"
-        texts[claim] = f"{texts[claim]}; {_STATEMENTS[kind]} are {sentence}" if kind else f"is {sentence}"
+        texts[claim] = f"{texts[claim]}; {_STATEMENTS[kind]} are {sentence}" if kind else sentence
     for claim, sentence in texts.items():
         if not (some := findings.decidable(claim)):
             continue
@@ -408,7 +408,6 @@ def _holds(findings: Findings) -> dict[str, str]:
 
 
 def _no_power(powers: Sequence[float]) -> str:
-    return (
-        f"is not counted over {counted(len(powers), 'universe')}: their runs would show the differences that matter "
-        f"with a probability of at most {100 * max(powers):.0f} %, which is less than {100 * POWER:.0f} %"
-    )
+    most = f"{'at most ' if max(powers) else ''}{100 * max(powers):.0f} %"
+    count = f"the {len(powers)} universes" if len(powers) > 1 else "the universe"
+    return f"not evaluated, no power: it is {most} in {count}, and {100 * POWER:.0f} % is needed"
