@@ -141,7 +141,9 @@ def test_commands_have_the_seed_of_the_rows_unless_it_is_the_default_or_several(
     assert seed_settings(rows) == {STUDY: ("seed=1",)}
     assert of(rows_with(seed=1)) == {}, "another seed is not another protocol"
     item = next(item for item in items() if STUDY in item.studies)
-    assert re.fullmatch(rf"kmdr (-m )?study=.*{STUDY}.* seed=1 && .*", rerun_command(item, seed_settings(rows), {STUDY}))
+    assert re.fullmatch(
+        rf"kmdr (-m )?study=.*{STUDY}.* seed=1 && .*", rerun_command(item, seed_settings(rows), {STUDY})
+    )
     assert compose(f"study={STUDY}", "seed=1").experiments[0].seed == 1
 
 

@@ -507,9 +507,6 @@ def test_a_report_is_current_until_something_that_its_papers_read_is_edited(gues
         seen.append(fingerprint_now())
 
 
-
-
-
 @pytest.mark.parametrize("reader", [*items(), *claims()], ids=lambda reader: reader.id)
 def test_a_rerun_runs_the_studies_of_a_part_and_of_its_facts(reader):
     """ess22-1 to -3 said that 'kmdr report results/runs' alone reruns them."""

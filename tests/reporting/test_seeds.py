@@ -29,8 +29,8 @@ def test_differences_between_seeds_are_counted_and_claims_of_another_verdict_nam
     table = side_by_side(now.assign(verdict="supported"), now.assign(statement_verdict="supported"))
     assert table["same_statement"].tolist() == [True, False]
     assert sentence(table) == (
-        "With another seed, 0 of 1 verdict and 1 of 2 central statements agree. The other verdict (bzd10-1) is undecided "
-        "with one of the two seeds."
+        "With another seed, 0 of 1 verdict and 1 of 2 central statements agree. The other verdict (bzd10-1) is "
+        "undecided with one of the two seeds."
     )
     reversed_ = side_by_side(now.assign(verdict="supported"), now.assign(verdict="not supported"))
     assert sentence(reversed_).endswith(" agree. The other verdict: bzd10-1.")
@@ -72,8 +72,8 @@ def test_single_timings_are_not_taken_for_the_effect_of_the_seed():
     assert table["same_statement"].tolist() == ["", True, True, True]
     assert table["same_verdict"].tolist() == ["", "", True, True]
     assert sentence(table) == (
-        "With another seed, 1 of 1 verdict and 3 of 3 central statements agree. Not compared, because one of the runs has "
-        "too few values for an interval, such as single timings: bzd10-1."
+        "With another seed, 1 of 1 verdict and 3 of 3 central statements agree. Not compared, because one of the runs "
+        "has too few values for an interval, such as single timings: bzd10-1."
     )
     none = now.assign(low=float("nan"), high=float("nan"))  # facts, which have no interval with either seed
     assert side_by_side(none, none)["same_verdict"].tolist() == [True, True]

@@ -376,8 +376,9 @@ class Validation:
         return (
             f"On {counted(self.datasets, 'dataset')}, each held out in turn with all others of its source, the advised "
             f"choice loses {percent(self.regret.value)} more of F than the best one that is as fast as asked; "
-            f"{rule.rule} loses {percent(rule.regret)} more than that one (a mean over datasets, not the median loss "
-            f"against all features). The difference is {rule.difference_text}: the advice is {rule.verdict} {rule.rule}."
+            f"{rule.rule} loses {percent(rule.regret)} more than that one (means over datasets, not the median losses "
+            f"against all features). The difference is {rule.difference_text}: the advice is {rule.verdict} "
+            f"{rule.rule}."
         )
 
 

@@ -189,7 +189,7 @@ def _iterate_lines(table: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[float]
 
 
 def _shown(line: Any, quantity: str) -> str:
-    """Return a median with its interval: losses in percent, or as a ratio if very large, other quantities as numbers."""
+    """Return a median with its interval: losses by `_loss`, other quantities as numbers."""
     form = _loss if quantity == "loss" else _number
     value, low, high = (form(value) if np.isfinite(value) else "–" for value in line[["median", "low", "high"]])
     return value if low == high else f"{value} [{low}, {high}]"
@@ -244,14 +244,15 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
     frame = pd.DataFrame(lines, columns=["method", "by", *columns])
     sources = counted(len(sources_of(effects[effects["form"] == _FORM])), "source")
     note = (
-        "† not significantly worse than the best (Friedman, Nemenyi, over sources of data). No † in a column: Friedman's "
-        f"test is not significant, or there are too few data. Medians over {sources} of data with 95 % intervals, in "
-        "comparison with k-means on all features: F in percent above its F, P minus its P, time divided by its time."
+        "† not significantly worse than the best (Friedman, Nemenyi, over sources of data). No † in a column: "
+        f"Friedman's test is not significant, or there are too few data. Medians over {sources} of data with 95 % "
+        "intervals, in comparison with k-means on all features: F in percent above its F, P minus its P, time divided "
+        "by its time."
     )
     if any("×" in cell for column in columns.values() for cell in column.values()):
         note += (
-            " ×: F divided by its F, where that is more than ten times as large; on well-separated data F of all features "
-            "is nearly 0, so that one wrong cluster multiplies it."
+            " ×: F divided by its F, where that is more than ten times as large; on well-separated data F of all "
+            "features is nearly 0, so that one wrong cluster multiplies it."
         )
     note += f" {ALONE}" if any(ranking.joined for ranking in several) else ""
     table_ = Table(frame, {}, note, sections=["method"], groups=[["method", "by"], *([name] for name in columns)])
@@ -435,7 +436,7 @@ def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
     if not all(name in table.index for table in tables.values()):
         return
     loss, accuracy = (_shown(tables[quantity].loc[name], quantity) for quantity in _QUANTITIES[:2])
-    share, *ends = (f"{100 * value:.0f} %" for value in tables["time"].loc[name][["median", "low", "high"]])
+    share, *ends = (f"{100 * float(value):.0f} %" for value in tables["time"].loc[name].to_numpy()[:3])
     seconds = f"{share} [{', '.join(ends)}]" if len({*ends}) > 1 else share
     yield (
         f"Random signs at r = 20 k, the simplest rule: F is {loss} above that of k-means on all features, P differs by "

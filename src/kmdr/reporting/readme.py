@@ -73,7 +73,9 @@ def _counts_by_paper(folder: Path, protocol: str = "verdict") -> dict[str, list[
     verdicts = pd.read_csv(folder / "verdicts.csv")
     by_paper = {}
     for paper in papers():
-        outcomes = Counter(verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), protocol].dropna())
+        outcomes = Counter(
+            verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), protocol].dropna()
+        )
         if outcomes:
             by_paper[paper.name] = [str(outcomes[outcome]) for outcome in _OUTCOMES]
     return by_paper
@@ -102,7 +104,9 @@ def scorecard(folder: Path) -> str:
         lines.append(f"| {' | '.join(cells)} |")
         if paper.name in reconstructed:
             lines.append(f"| {paper.name}, reconstructed protocol | {' | '.join(reconstructed[paper.name])} | |")
-    note = "Counts are of verdicts under each paper's protocol as written, and in a second row under a reconstructed one."
+    note = (
+        "Counts are of verdicts under each paper's protocol as written, and in a second row under a reconstructed one."
+    )
     return "\n".join([*lines, "", note])
 
 

@@ -52,8 +52,8 @@ def read_earlier(folder: Path) -> pd.DataFrame | None:
 def side_by_side(earlier: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
     """Return one line per central statement that both seeds have, with effects, intervals and verdicts of both.
 
-    ``same_statement`` and ``same_verdict`` are empty where there is nothing to compare: one of the runs has no verdict on
-    the paper, because it ran other settings, or too few values for an interval, so that a difference is not the seed's.
+    ``same_statement`` and ``same_verdict`` are empty where there is nothing to compare: one of the runs has no verdict
+    on the paper, because it ran other settings, or too few values for an interval.
     """
     both = now.merge(earlier, on=_STATEMENT, suffixes=("", ", earlier seed"))
     both = both.drop(columns="unit, earlier seed")

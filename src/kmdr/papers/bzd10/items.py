@@ -186,8 +186,8 @@ def five_methods(results: Results) -> Table:
     numeric = [name for name in every if name in frame]
     formats = dict.fromkeys(numeric, ".4f") | {"difference": "+.4f", "≤ reported": ".3f"}
     again = (
-        f" {RECONSTRUCTED.capitalize()}, low and high: under the reconstructed protocol (MATLAB's online phase, U_t for "
-        "SVD, and inferred settings of the LLE and Laplacian-score codes of 2010)."
+        f" {RECONSTRUCTED.capitalize()}, low and high: under the reconstructed protocol (MATLAB's online phase, U_t "
+        "for SVD, and inferred settings of the LLE and Laplacian-score codes of 2010)."
     )
     note = (
         f"{AS_WRITTEN.capitalize()}, and the columns after it: the protocol as the paper states it. HD: all features; "

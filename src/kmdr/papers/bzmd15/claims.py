@@ -41,9 +41,11 @@ from kmdr.claims.reported import reported
 from .facts import BOUNDS, ENDS, FIGURES, NAMES, PROPOSED, REAL, REDUCED, SYNTH_TIMES, TIMES, bounds, label
 
 FEW = (20, 30)  # the r that §7.5 calls small
-F_MARGIN = Margin(0.05, "excess over F of k-means on all features that is close to it")
+F_MARGIN = Margin(0.05, "largest excess over F of k-means on all features counted as close")
 P_MARGIN = Margin(
-    0.05, "negligible difference of P", {"standard error of the paper's means of five runs on Synth": 0.05}
+    0.05,
+    "largest difference of P counted as negligible",
+    {"standard error of the paper's means of five runs on Synth": 0.05},
 )
 FASTER = "total time ÷ that of kMeans, below 1"
 # "Several" real-world problems means more than two.
@@ -204,12 +206,12 @@ def objective_converges(results: Results) -> Finding:
                 statement = f"{name}: distance of F from that of kMeans at r = {least} less that at r = {most}, above 0"
                 tested.append((pair.dataset, above(statement, shrunk, unit="relative F")))
     need(tested, "kMeans and a proposed method on the real datasets")
-    sentence = f"At the greatest r, F differs from F of kMeans by {extremes(last)}"
+    sentence = f"At the largest r, F differs from F of kMeans by {extremes(last)}"
     if first:
         left = {name: last[name] / excess for name, excess in first.items() if excess}
-        sentence += f", at the least by {extremes(first)}"
-        sentence += f", of which {extremes(left, '.0%')} is left" if left else ""
-        sentence += f" (the margin of ±{F_MARGIN:g} is a share of F, not of the range of the curve)"
+        sentence += f". At the smallest r the difference is {extremes(first)}"
+        sentence += f"; {extremes(left, '.0%')} of it remains at the largest" if left else ""
+        sentence += f". The margin ±{F_MARGIN:g} is relative to F, not to the range of the curve"
     return _finding(results, tested, sentence)
 
 
