@@ -150,7 +150,7 @@ def test_every_reported_p_of_counted_points_is_judged():
     """In the papers' own folders; every count says what it implies."""
     for paper_ in papers():
         table = counts(paper_.folder)
-        assert table["conclusion"].str.len().gt(0).all()
+        assert table["implies"].str.len().gt(0).all()
         made = shares(paper_.folder)
         if made is not None:
             assert (made.frame["multiples of 1/points"] != "").all()

@@ -314,9 +314,10 @@ def tally(components: Sequence[Component]) -> str:
     outcomes = [outcome([component]) for component in components]
     fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not supported"]
     hold, still = outcomes.count("supported"), outcomes.count("undecided")
+    verb = "is" if 1 in (hold, len(components)) else "are"
     text = (
-        f"unadjusted, {hold} of {counted(len(components), 'comparison')} {'is' if hold == 1 else 'are'} supported, "
-        f"{len(fail)} contradicted and {still} undecided"
+        f"unadjusted, {hold} of {counted(len(components), 'comparison')} {verb} supported ({len(fail)} contradicted, "
+        f"{still} undecided)"
     )
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):

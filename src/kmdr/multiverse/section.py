@@ -411,5 +411,5 @@ def _holds(findings: Findings) -> dict[str, str]:
 
 def _no_power(powers: Sequence[float]) -> str:
     most = f"{'at most ' if max(powers) else ''}{100 * max(powers):.0f} %"
-    count = f"all {len(powers)} universes" if len(powers) > 1 else "the universe"
-    return f"not evaluated for want of power ({most} in {count}; {100 * POWER:.0f} % is needed)"
+    universes = f"{'all ' * (len(powers) > 1)}{counted(len(powers), 'universe')}"
+    return f"not evaluated for want of power ({most} in {universes}; {100 * POWER:.0f} % is needed)"

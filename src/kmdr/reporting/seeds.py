@@ -88,7 +88,7 @@ def sentence(table: pd.DataFrame) -> str:
             f"{int(statements.sum())} of {counted(len(statements), 'central statement')} agree."
         )
     if not other.empty:
-        rest = "The other verdict" if len(other) == 1 else f"The other {len(other)} verdicts"
+        rest = "The other verdict" if len(other) == 1 else f"The other {counted(len(other), 'verdict')}"
         is_open = (other[["verdict", _EARLIER]] == "undecided").any(axis=1).all()
         verb = "is" if len(other) == 1 else "are"
         listed = ", ".join(other["claim"])

@@ -255,8 +255,9 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
         return f"{clearest.label}: the effect is {typeset(format_number(clearest.effect, '.3g'))}"
     text = FAILS[kind].format(fail=len(failing), all=len(components), are="is" if len(failing) == 1 else "are")
     size = typeset(format_number(clearest.effect, ".3g"))
-    number, found, _ = clearest.label.rpartition(f", {_DIFFERENCE}")
-    return f"{text}; clearest: " + (f"{number} ({_DIFFERENCE} = {size})" if found else f"{clearest.label} ({size})")
+    if clearest.label.endswith(end := f", {_DIFFERENCE}"):
+        return f"{text}; clearest: {clearest.label.removesuffix(end)} ({_DIFFERENCE} = {size})"
+    return f"{text}; clearest: {clearest.label} ({size})"
 
 
 def _undecided(verdict: Verdict, kind: Kind) -> str:
