@@ -315,10 +315,9 @@ def tally(components: Sequence[Component]) -> str:
     fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not supported"]
     hold, still = outcomes.count("supported"), outcomes.count("undecided")
     verb = "is" if 1 in (hold, len(components)) else "are"
-    text = (
-        f"unadjusted, {hold} of {counted(len(components), 'comparison')} {verb} supported ({len(fail)} contradicted, "
-        f"{still} undecided)"
-    )
+    rest = ", ".join(f"{n} {what}" for n, what in ((len(fail), "contradicted"), (still, "undecided")) if n)
+    text = f"unadjusted, {hold} of {counted(len(components), 'comparison')} {verb} supported"
+    text += f" ({rest})" if rest else ""
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):
         unsigned = "ratio" in component.unit or component.unit == "r"  # a count of r has no sign

@@ -410,6 +410,7 @@ def _holds(findings: Findings) -> dict[str, str]:
 
 
 def _no_power(powers: Sequence[float]) -> str:
-    most = f"{'at most ' if max(powers) else ''}{100 * max(powers):.0f} %"
+    percent = 100 * max(powers)
+    most = "0 %" if percent == 0 else "below 1 %" if percent < 1 else f"at most {percent:.0f} %"
     universes = f"{'all ' * (len(powers) > 1)}{counted(len(powers), 'universe')}"
     return f"not evaluated for want of power ({most} in {universes}; {100 * POWER:.0f} % is needed)"

@@ -150,8 +150,8 @@ class PaperSection:
         if any(verdict.diagnoses for verdict in self.verdicts):
             notes.append(
                 "Tables under a claim have its verdict with one choice changed, unadjusted and on the trials that both "
-                "choices share, before → after, and the effect of the statement that decides it after the change; [—]: too "
-                "few runs for an interval."
+                "choices share, before → after, and the effect of the statement that decides it after the change; [—]: "
+                "too few runs for an interval."
             )
         return notes
 

@@ -67,7 +67,7 @@ def _finding(results: Results, tested: Tested, sentence: str) -> Finding:
     aside = [component for dataset, component in tested if dataset in results.stand_ins]
     need(components, "the paper's own data")
     sentence += f"; {tally(components)}"
-    sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
+    sentence += f". On stand-ins, not counted: {tally(aside)}" if aside else ""
     return Finding(components, f"{sentence}.", {"stands in": aside} if aside else {})
 
 
@@ -285,7 +285,7 @@ def laplacian_scores_lead(results: Results) -> Finding:
     need(components, "LapScores and another method on PIE or COIL20")
     leads = [f"on {name} by {extremes(values, '+.3f')}" for name, values in lead.items()]
     sentence = f"Averaged over r, LapScores lead in P {' and '.join(leads)}; {tally(components)}"
-    sentence += f"; at each r {tally(each_r)}"
+    sentence += f". At each r, {tally(each_r)}"
     return Finding(components, f"{sentence}.", {"another reading": each_r})
 
 
@@ -345,7 +345,7 @@ def few_dimensions_suffice(results: Results) -> Finding:
     parts = [f"P differs from P of kMeans by {extremes(behind, '+.3f')}"] if behind else []
     parts += [f"F exceeds F of kMeans by {extremes(excess)}"] if excess else []
     sentence = f"At r = {FEW[0]} to {FEW[1]}, {' and '.join(parts)}; {tally([*mixture, *chain(*real_data.values())])}"
-    sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
+    sentence += f". On stand-ins, not counted: {tally(aside)}" if aside else ""
     if not real_data:
         return Finding(mixture, f"{sentence}.", {"stands in": aside} if aside else {})
     statement = f"real datasets on which F of all methods is close, at least {SEVERAL}"
