@@ -1601,7 +1601,9 @@ def bzd10_table2(folder: Folder, count: Count, file: str, table: pd.DataFrame) -
         cells[AS_WRITTEN] = cells.pop("ours")
         again = "left_singular_vectors" if method == "svd" else method
         values = folder.vector("flip_matlab_bzd10", "orl_64x64", again, q, None if again == "none" else int(line["t"]))
-        cells["ours reconstructed"] = values.mean()
+        cells[RECONSTRUCTED] = values.mean()
+        if method == "random_sign":
+            cells["low reconstructed"], cells["high reconstructed"] = np.quantile(values, [0.025, 0.975])
         check_cells(count, file, f"{line['method']} at {line['t']}: {line['quantity']}", cells, line)
 
 
@@ -1813,6 +1815,14 @@ def two_seeds(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> N
     both = now.index[now.index.isin(earlier.index)]
     count.text(file, "statements of both seeds", repr([*both]), repr([*zip(table.claim, table.label, strict=True)]))
     lines = {(str(line["claim"]), str(line["label"])): line for line in records(table)}
+    without = {"changed", "not run"}
+    apart = {  # no verdict with one of the seeds, or an interval with one of them alone
+        name
+        for name in both
+        if {now.loc[name, "verdict"], earlier.loc[name, "verdict"]} & without
+        or pd.isna(now.loc[name, "low"]) != pd.isna(earlier.loc[name, "low"])
+    }
+    claims_apart = {claim for claim, _ in apart}
     for name in (name for name in both if name in lines):
         line, where = lines[name], " ".join(name)
         for side, source in (("", now), (", earlier seed", earlier)):
@@ -1823,7 +1833,7 @@ def two_seeds(folder: Folder, count: Count, file: str, table: pd.DataFrame) -> N
                 count.text(file, f"{where}: {column}{side}", str(ours), str(printed))
         for flag, column in (("same_verdict", "verdict"), ("same_statement", "statement_verdict")):
             pair = now.loc[name, column], earlier.loc[name, column]
-            comparable = flag == "same_statement" or not {"changed", "not run"} & {*pair}
+            comparable = name not in apart if flag == "same_statement" else name[0] not in claims_apart
             count.text(file, f"{where}: {flag}", str(pair[0] == pair[1]) if comparable else "nan", str(line[flag]))
 
 
@@ -1862,7 +1872,7 @@ KEPT = {
 DEFAULT_DATASET = {"bmd09": "nips", "bzd10": "orl_64x64", "lf20": "nips"}
 SHARE = "share of good runs"  # of 100 runs with P of at least one half
 # The name of our column in a table that has another one under a reconstructed protocol.
-AS_WRITTEN = "ours as written"
+AS_WRITTEN, RECONSTRUCTED = "ours as written", "ours reconstructed"
 NUMBER = re.compile(r"(.+?), ([^,(]+?(?:, unsquared)?)(?:, r = (\d+))?(?: on ([^(]+?))?(?: \(([\w -]+)\))?")
 
 
@@ -2122,16 +2132,21 @@ OF_MULTIVERSES: dict[str, Callable[[Universes, Count, str, pd.DataFrame], None]]
 
 HEADING = re.compile(
     r'^##+ <a id="(\w+(?:-\d+)?)"></a>.*: [✓◐≠] [a-z ]+, '
-    r"(?:([✓◐✗]) (\d+) of (\d+) (?:cell|point)s? within|(not comparable))",
+    r"(?:([✓◐✗]) (\d+) of (\d+) (?:cell|point)s? within our intervals"
+    r"(?: as written; ([✓◐✗]) (\d+) of (\d+) cells? within our intervals reconstructed)?|(not comparable))",
     re.MULTILINE,
 )
 
 
-def inside_of_item(folder: Folder, id_: str) -> list[bool]:
+def inside_of_item(folder: Folder, id_: str, protocol: str = "written") -> list[bool]:
     """Return which of the printed numbers of an item lie inside our 95 % intervals; empty if none is comparable."""
     names = (f"tables/{id_}.csv", f"figures/{id_}.csv", f"figures/{id_}.csv.xz")
     file = next(path for path in map(folder.path.joinpath, names) if path.is_file())
-    table = pd.read_csv(file).rename(columns={AS_WRITTEN: "ours"})
+    table = pd.read_csv(file)
+    if protocol == "reconstructed":
+        table = table.drop(columns=["low", "high"])
+        table.columns = [name.removesuffix(f" {protocol}") for name in table.columns]
+    table = table.rename(columns={AS_WRITTEN: "ours"} if protocol == "written" else {})
     if {"reported", "ours"} <= set(table):
         cells = table[table.reported.notna() & table.ours.notna()]
         keys = [c for c in ("method", "dataset", "quantity", "r", "t", "reported") if c in cells]
@@ -2161,12 +2176,16 @@ def check_agreement(folder: Folder, count: Count) -> None:
     """Check how many printed numbers lie inside our intervals, as the report says."""
     file = "report/*.md"
     text = "".join(page.read_text("utf-8") for page in sorted((folder.path / "report").glob("*.md")))
-    for id_, sign, inside, compared, _ in HEADING.findall(text):
-        ours = inside_of_item(folder, id_)
-        few = 2 * sum(ours) < len(ours)
-        enough = bool(ours) and stats.binom.cdf(sum(ours), len(ours), 1 - LEVEL) >= LEVEL
-        word = f"{'✗' if few else '✓' if enough else '◐'} {sum(ours)} of {len(ours)}" if ours else "not comparable"
-        count.text(file, f"{id_}: agreement", word, f"{sign} {inside} of {compared}" if sign else "not comparable")
+    for id_, *printed, _ in HEADING.findall(text):
+        for protocol, (sign, inside, compared) in (("written", printed[:3]), ("reconstructed", printed[3:])):
+            if protocol == "reconstructed" and not sign:
+                continue
+            ours = inside_of_item(folder, id_, protocol)
+            few = 2 * sum(ours) < len(ours)
+            enough = bool(ours) and stats.binom.cdf(sum(ours), len(ours), 1 - LEVEL) >= LEVEL
+            word = f"{'✗' if few else '✓' if enough else '◐'} {sum(ours)} of {len(ours)}" if ours else "not comparable"
+            shown = f"{sign} {inside} of {compared}" if sign else "not comparable"
+            count.text(file, f"{id_}: agreement, {protocol}", word, shown)
 
 
 def check_tables(folder: Folder, count: Count) -> None:

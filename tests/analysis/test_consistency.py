@@ -407,4 +407,4 @@ def test_a_study_whose_last_command_has_no_rows_yet_is_still_reported(tmp_path):
     (tmp_path / "asked.json").write_text(json.dumps({"custom": ["f" * 12]}))
     results = Results.from_folder(tmp_path)
     assert set(results.all_rows["study"]) == {"bzmd15_fig1"}
-    assert _unread(results, [])[0] == {"custom": "Runs outside any study"}
+    assert _unread(results, [])[0] == {"custom": "Your runs"}

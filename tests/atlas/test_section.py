@@ -80,7 +80,7 @@ def test_the_summary_states_size_leaders_the_simplest_rule_and_the_advice(sectio
     text = "\n".join(section.summary)
     assert section.summary[0].startswith("8 datasets of 8 sources, 4 methods and k-means on all features, r from 0.5 k")
     assert "Random signs at r = 20 k, the simplest rule: F is 1.0 % [" in text
-    assert " times its time (medians over sources of data, with 95 % intervals).\n" in text
+    assert " % of the time (medians over sources of data, with 95 % intervals).\n" in text
     assert "At r = 20 k, “svd” has the best average rank by F of 4 methods on 8 sources" in text
     assert "Within 50 % of the time of all features, " in text
     assert "by domain, without a test: gene expression: svd" in text

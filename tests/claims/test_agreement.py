@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from kmdr.claims.agreement import Agreement, agreement
+from kmdr.claims.agreement import Agreement, agreement, reconstructed_agreement
 from kmdr.claims.reported import numbers
 
 
@@ -31,6 +31,15 @@ def test_cells_without_our_number_are_not_compared_and_variants_of_a_cell_count_
     table = cells(reported=0.5, ours=[0.5, np.nan, 0.5], low=0.4, high=0.6)
     variants = pd.concat([table, table.assign(low=0.55)])
     assert agreement("bmd09_table1", variants) == Agreement(2, 2, "cell")
+
+
+def test_a_table_with_a_reconstruction_is_compared_under_both_protocols():
+    """Table 2 of bzd10 had a cross under the finding that its numbers are reproduced to the last digit."""
+    ends = {"low": 0.6, "high": 0.7, "low reconstructed": [np.nan, 0.4, 0.6], "high reconstructed": [np.nan, 0.6, 0.7]}
+    table = cells(reported=0.5, **ends).assign(**{"ours as written": 0.65, "ours reconstructed": [0.5, 0.55, 0.65]})
+    assert agreement("bmd09_table1", table) == Agreement(0, 3, "cell")
+    assert reconstructed_agreement("bmd09_table1", table) == Agreement(2, 3, "cell")
+    assert reconstructed_agreement("bmd09_table1", cells(reported=0.5, ours=0.5, low=0.4, high=0.6)) is None
 
 
 def curve(mean, low, high, count, quantity="accuracy", params="{}"):

@@ -15,13 +15,13 @@ from omegaconf import OmegaConf
 from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.claims import catalogue
-from kmdr.claims.catalogue import Fact, Finding, claims, item, items, papers
+from kmdr.claims.catalogue import Fact, Finding, claims, item, items, papers, rerun_command
 from kmdr.claims.facts import _compute
 from kmdr.claims.register import Flip, answered, open_points
 from kmdr.claims.reported import reported
 from kmdr.claims.verdicts import judge, uncorrected, verdict_on
-from kmdr.cli.jobs import run_jobs
-from kmdr.config.studies import config_files, studies, study_names
+from kmdr.cli.jobs import from_command_line, run_jobs
+from kmdr.config.studies import config_files, on_request, studies, study_names
 from kmdr.harness.jobs import compose
 from kmdr.harness.plan import Limits
 from kmdr.metrics import agreement, matchings
@@ -505,3 +505,36 @@ def test_a_report_is_current_until_something_that_its_papers_read_is_edited(gues
         file.write_text(content)
         assert fingerprint_now() not in seen, file.name
         seen.append(fingerprint_now())
+
+
+@pytest.mark.parametrize("reader", [*items(), *claims()], ids=lambda reader: reader.id)
+def test_a_rerun_runs_the_studies_of_a_part_and_of_its_facts(reader):
+    """ess22-1 to -3 said that 'kmdr report results/runs' alone reruns them."""
+    command = rerun_command(reader)
+    named = {name for names in re.findall(r"study=(\S+)", command) for name in names.split(",")}
+    of_facts = {name for fact in PAPERS[reader.paper].facts if fact.name in reader.facts for name in fact.studies}
+    assert {*of_facts, *reader.studies} - on_request() == named
+    if not named:  # facts that need no row, which no study computes
+        assert command == f"kmdr reproduce {reader.paper}"
+
+
+def test_studies_with_the_same_settings_are_rerun_by_one_command():
+    """A command chained up to ten of 'kmdr study=A seed=1', some of them without the seed of the others."""
+    reader = next(claim for claim in claims() if claim.id == "lst17-3")
+    report = " && kmdr report results/runs"
+    run = {"lst17_coil20", "lst17_sector_slow"}
+    names = "lst17_coil20,lst17_sector,lst17_sector_slow,lst17_sector_lle"
+    seeds = dict.fromkeys(run, ("seed=1",))
+    assert rerun_command(reader, seeds, run) == f"kmdr -m study={names} seed=1{report}", "the seed of what was run"
+    changed = seeds | {"lst17_sector_slow": ("study.repeats=3", "seed=1")}
+    slow = "kmdr study=lst17_sector_slow study.repeats=3 seed=1"
+    text = rerun_command(reader, changed, run)
+    others = "kmdr -m study=lst17_coil20,lst17_sector,lst17_sector_lle seed=1"
+    assert text == f"{others} && {slow}{report}"
+
+
+def test_several_studies_by_one_command_are_those_studies(monkeypatch):
+    names = ("lf20_fig5", "lf20_fig4_times")
+    monkeypatch.setattr(sys, "argv", ["kmdr", "-m", f"study={','.join(names)}", "seed=1"])
+    together = from_command_line()
+    assert [job.experiments for job in together] == [compose(f"study={name}", "seed=1").experiments for name in names]

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from kmdr.base.seeding import generator
-from kmdr.claims.draws import judge_best, judge_computed, judge_run, judge_share, judge_together
+from kmdr.claims.draws import explain_dashes, judge_best, judge_computed, judge_run, judge_share, judge_together
 from kmdr.claims.reported import Number
 
 
@@ -25,7 +25,8 @@ def test_the_best_of_m_is_refuted_as_often_as_the_rank_of_their_best_among_ours_
     few = judge_best("", number(0.0), ours[:60], ours[:60], 30)
     assert few.component.p_against > 0.5  # two blocks show no tail
     assert math.isinf(few.low)
-    assert few.law("z.0f").endswith("(too few runs for an interval)")
+    assert few.law("z.0f").endswith(" [–]")
+    assert explain_dashes([few]) == " ([–]: too few runs for an interval)"
 
 
 @pytest.mark.parametrize("m", [1, 5])

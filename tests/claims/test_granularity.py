@@ -86,7 +86,7 @@ def paper(tmp_path):
 def test_counts_and_what_they_are_made_of(paper):
     table = agreement(paper()).frame
     assert table["difference"].tolist() == ["agrees", "+0.1"]
-    assert table["made of"].tolist() == ["4 × 8", "1 + 0.1"]
+    assert table["components"].tolist() == ["4 × 8", "1 + 0.1"]
     assert agreement(PaperFolder("none", paper().folder.parent, "none")) is None
 
 
@@ -115,7 +115,7 @@ def test_shares_of_a_paper(paper, monkeypatch):
     monkeypatch.setattr(granularity, "reported", lambda name: numbers)
     (line,) = shares(paper()).frame.to_dict("records")
     assert (line["points"], line["numbers"], line["multiples of 1/points"]) == (32, 2, "all, rounded")
-    assert line["implies"].startswith("nothing: random numbers") == (line["by chance"] > 0.05)
+    assert line["conclusion"].startswith("nothing: random numbers") == (line["by chance"] > 0.05)
     others = [n for n in range(22, 43) if n != 32]
     for ways, column in (
         ((ROUND_HALF_UP, ROUND_HALF_DOWN), "other points, rounded"),
@@ -143,7 +143,7 @@ def test_what_the_numbers_imply(values, said, paper, monkeypatch):
     columns = ["id", "dataset", "quantity", "value", "reading_error"]
     monkeypatch.setattr(granularity, "reported", lambda name: pd.DataFrame(lines, columns=columns))
     (line,) = shares(paper(HEAD + "points,data,400,40 * 10,§1,P is j/400\n")).frame.to_dict("records")
-    assert line["implies"].startswith(said)
+    assert line["conclusion"].startswith(said)
 
 
 def test_every_reported_p_of_counted_points_is_judged():

@@ -671,8 +671,8 @@ def test_a_claim_is_told_of_in_all_universes_and_in_the_papers_own():
     }
     own = "With the paper's own choices and as many repetitions as a universe has, it is"
     assert _holds(counted_findings(outcomes, {"own-1": [1.0] * 3, "own-2": [1.0] * 3})) == {
-        "own-1": f"is supported in 2 of 3 universes, undecided in 1. {own} undecided",
-        "own-2": "is supported in 1 of 3 universes, not supported in 1, not run in 1; its reported values are "
+        "own-1": f"supported in 2 of 3 universes, undecided in 1. {own} undecided",
+        "own-2": "supported in 1 of 3 universes, not supported in 1, not run in 1; its reported values are "
         "supported in 3 of 3 universes; its side statements are supported in 0 of 3 universes, undecided in 3. "
         f"{own} not supported",
     }
@@ -687,8 +687,8 @@ def counted_findings(outcomes, powers):
 def test_universes_without_power_are_not_counted():
     outcomes = {"own-1": ["undecided", "supported", "undecided"], "own-2": ["undecided"] * 3}
     texts = _holds(counted_findings(outcomes, {"own-1": [0.3, 0.9, 0.8], "own-2": [0.0, 0.5, 0.79]}))
-    assert texts["own-1"] == "is supported in 1 of 2 universes, undecided in 1 (1 more with a power below 80 %)"
-    assert "with a probability of at most 79 %, which is less than 80 %" in texts["own-2"]
+    assert texts["own-1"] == "supported in 1 of 2 universes, undecided in 1 (1 more with a power below 80 %)"
+    assert texts["own-2"] == "not evaluated for want of power (at most 79 % in all 3 universes; 80 % is needed)"
     assert not re.search(r"\d of \d", texts["own-2"])
 
 
@@ -742,10 +742,10 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     few, many = np.full(4, 0.3), np.full(4, 0.01)
     assert explanation(replace(findings, p=p, least_p=many), labels) == (
         "The paper's own choices do not explain the 8 reported numbers (p = 0.01). Other universes: 1 rejected, 2 "
-        "not rejected. All but the rejected ones have rescaled: no. The numbers favour rescaled: no (100 % of the "
-        "likelihood)."
+        "not rejected. Every universe that is not rejected uses rescaled: no. The numbers favour rescaled: no (100 % "
+        "of the likelihood)."
     )
-    assert "Other universes: 1 rejected, 0 not rejected, 2 with too few runs to tell. All but the" in (
+    assert "Other universes: 1 rejected, 0 not rejected, 2 with too few runs to tell. Every universe" in (
         explanation(replace(findings, p=p, least_p=few), labels)
     )
     single = replace(findings, p=np.array([0.4, 0.01, 0.01, 0.4]), least_p=many)
@@ -763,7 +763,7 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     section = multiverse_section(results, own, settled_)
     assert section.explanation
     assert section.explanation in section.sentences
-    assert any("The least likely of the reported numbers is" in sentence for sentence in section.sentences)
+    assert any("The reported number that fits least is" in sentence for sentence in section.sentences)
     (table,) = (p.files for p in section.pieces if p.title == "The universes")
     (packed,) = (content for path, content in table.items() if path.suffix == ".xz")
     assert b"probability of P" in lzma.decompress(packed)
@@ -772,7 +772,7 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
     assert section.universes["power of bmd09-4"].tolist() == findings.powers["bmd09-4"]
     assert section.cost["rows"] == len(results.all_rows)
     least = section.universes["least_likely"].unique()
-    assert f"({least.item()})" in next(text for text in section.sentences if "least likely of" in text)
+    assert f"({least.item()})" in next(text for text in section.sentences if "fits least" in text)
 
 
 def test_tables_of_a_multiverse_name_its_choices_in_words(rng):

@@ -326,8 +326,8 @@ def test_the_column_at_its_size_is_run_and_shown_on_request_alone(results):
     assert "lst17_ilsvrc" in on_request()
     for reader in (*items.ITEMS[:3], CLAIMS["lst17-2"]):
         assert "lst17_ilsvrc" in reader.studies
-        assert "lst17_ilsvrc " not in rerun_command(reader)
-        assert "lst17_ilsvrc " in rerun_command(reader, run={"lst17_ilsvrc"}), "it was run, so it is needed"
+        assert not re.search(r"lst17_ilsvrc\b", rerun_command(reader))
+        assert re.search(r"lst17_ilsvrc\b", rerun_command(reader, run={"lst17_ilsvrc"})), "it was run, so it is needed"
 
 
 @pytest.mark.slow
@@ -407,8 +407,8 @@ def test_one_timing_of_a_stand_in_gives_effects_and_no_count(number):
     once = world("sector_like", repeats=1, reduce=growing, stand_in="generated")
     sentence = CLAIMS[f"lst17-{number}"].test(make_results([*world(), *once])).sentence
     _, _, generated = sentence.partition("on generated SECTOR-like text (not counted) ")
-    assert "no conclusion: the " in generated
+    assert "not tested: the " in generated
     assert " hold" not in generated
     assert "undecided" not in generated
     if number == 5:
-        assert re.search(r"SE 0\.5\d \(not as stated\)", generated)
+        assert re.search(r"SE 0\.5\d \(contrary to the claim\)", generated)

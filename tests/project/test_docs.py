@@ -9,6 +9,7 @@ import sys
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -18,6 +19,7 @@ from forked import programs
 from kmdr import reducers
 from kmdr.base.paths import CONF
 from kmdr.claims.catalogue import papers
+from kmdr.claims.repetitions import MOST_SECONDS
 from kmdr.cli.arguments import COMMANDS
 from kmdr.datasets import registry
 from kmdr.results.schema import COLUMNS
@@ -187,3 +189,14 @@ def test_the_documentation_builds_without_warnings_and_has_no_dead_links(tmp_pat
     assert all(f'id="kmdr.reducers.{cls.__name__}"' in classes for cls in offered if cls is not reducers.Reducer)
     compare = api.partition('id="kmdr.compare"')[2].partition('id="kmdr.load"')[0]
     assert all(f">{heading}<" in compare for heading in ("Parameters", "Returns", "Raises"))
+
+
+def test_all_claims_that_cheap_repetitions_would_decide_are_named():
+    """The page named lf20-2 alone, while lf20-10, ess22-1 and ess22-4 needed no more time."""
+    verdicts = pd.read_csv(ROOT / "results" / "reference" / "verdicts.csv")
+    verdicts = verdicts[(verdicts["verdict"] == "undecided") & verdicts["repetitions_needed"].notna()]
+    cheap = verdicts[~(verdicts["seconds_needed"] > MOST_SECONDS)]
+    counts = cheap[["repetitions", "repetitions_needed"]].astype(int).itertuples(index=False)
+    page = (DOCS / "explanation" / "verdicts.md").read_text("utf-8")
+    named = re.findall(r"^\| (\w+-\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    assert named == [(claim, *map(str, line)) for claim, line in zip(cheap["claim"], counts, strict=True)]

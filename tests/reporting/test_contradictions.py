@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from kmdr.analysis.statistics import Component
+from kmdr.base.text import counted
 from kmdr.claims.catalogue import papers
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import tally
@@ -140,7 +141,7 @@ def test_no_source_but_the_view_answers_has_ratios_to_all_features():
 def test_joint_p_values_are_not_counted_as_statements(report, pages):
     verdict = next(verdict for verdict in report.verdicts if verdict.claim.id == "bzmd15-1")
     assert verdict.tally == "0 of 4 statements supported, 0 of 1 joint tests"
-    assert tally(verdict.components).startswith("of 4 comparisons")
+    assert tally(verdict.components).startswith("unadjusted, 0 of 4 comparisons are supported")
     for page in pages:
         assert "of 5 statements" not in page
 
@@ -168,10 +169,9 @@ def test_a_finding_on_the_likelihood_of_choices_depends_on_whether_the_papers_ow
         tables = {"bmd09_table1": reported, "bmd09_multiverse_options": likelihood, "bmd09_multiverse_universes": table}
         return cited(tables, finding)
 
-    assert "probability 0.03 with" in stated(universes)
-    assert "0.03 to 0.2 over" in stated(universes)
-    assert "own choices (p = 0.01, not adjusted for the other tests of the paper" in stated(universes)
-    assert "and 0 of the 1 other combinations, but not 1;" in stated(universes)
+    assert "p = 0.03 under the paper's own choices (0.03 to 0.2 over" in stated(universes)
+    assert "reject the paper's own choices (unadjusted p = 0.01)" in stated(universes)
+    assert "Of the 1 other combinations they reject 0 and do not reject 1; 0 have too few runs" in stated(universes)
     assert not stated(universes.assign(p=[0.19, 0.4]))
     assert not stated(universes.assign(numbers=["rejected", "too few runs"]))
     assert not stated(universes.assign(least_likely="F, leverage, r = 15"))
@@ -218,6 +218,8 @@ def test_a_tally_is_grammatical_and_shows_counts_without_a_sign(fails: int, open
     """It said "1 are undecided", and "(+8)" of 8 r."""
     failing, unknown = (Component("s, at each of the 20 r", 8, math.nan, math.nan, 1.0, p, 9, "r") for p in (0.0, 1.0))
     text = tally([*[failing] * fails, *[unknown] * open_])
-    assert f"{fails} fail{'s' if fails == 1 else ''} and {open_} {'is' if open_ == 1 else 'are'} undecided" in text
-    assert ("(8 r)" in text) == (fails > 0)
+    start = f"unadjusted, 0 of {counted(fails + open_, 'comparison')} {'is' if fails + open_ == 1 else 'are'} supported"
+    rest = [f"{fails} contradicted"] * bool(fails) + [f"{open_} undecided"] * bool(open_)
+    assert text.partition(". ")[0] == start + (f" ({', '.join(rest)})" if rest else "")
+    assert text.endswith(": 8 r") == (fails > 0)
     assert "+8" not in text

@@ -29,12 +29,12 @@ def test_differences_between_seeds_are_counted_and_claims_of_another_verdict_nam
     table = side_by_side(now.assign(verdict="supported"), now.assign(statement_verdict="supported"))
     assert table["same_statement"].tolist() == [True, False]
     assert sentence(table) == (
-        "With another seed, 0 of the 1 verdict that both runs have and 1 of 2 central statements are the same; the "
-        "verdicts on bzd10-1 differ, and each of these claims is undecided with one of the seeds."
+        "With another seed, 0 of 1 verdict and 1 of 2 central statements agree. The other verdict (bzd10-1) is "
+        "undecided with one of the two seeds."
     )
     reversed_ = side_by_side(now.assign(verdict="supported"), now.assign(verdict="not supported"))
-    assert sentence(reversed_).endswith("the verdicts on bzd10-1 differ.")
-    same = "With another seed, 1 of the 1 verdict that both runs have and 2 of 2 central statements are the same."
+    assert sentence(reversed_).endswith(" agree. The other verdict: bzd10-1.")
+    same = "With another seed, 1 of 1 verdict and 2 of 2 central statements agree."
     assert sentence(side_by_side(now, now)) == same
 
 
@@ -57,10 +57,26 @@ def test_claims_without_a_verdict_for_one_seed_are_not_compared(without, reason)
     table = side_by_side(pd.concat([now, other]), pd.concat([now, other.assign(verdict=without)]))
     assert table["same_verdict"].tolist() == [True, True, "", ""]
     assert sentence(table) == (
-        "With another seed, 1 of the 1 verdict that both runs have and 2 of 2 central statements are the same. Not "
-        f"compared, because {reason}: lst17-1."
+        "With another seed, 1 of 1 verdict and 2 of 2 central statements agree. Not compared, because "
+        f"{reason}: lst17-1."
     )
-    assert sentence(table.tail(2)) == "No verdict is compared with that of another seed."
+    assert sentence(table.tail(2)).startswith("No verdict is compared with that of another seed.")
+
+
+def test_single_timings_are_not_taken_for_the_effect_of_the_seed():
+    """Claims on times counted as different because the earlier run had one timing, which has no interval."""
+    now = statements("not supported", "supported").assign(verdict="not supported")
+    single = now.assign(statement_verdict=["undecided", "supported"], verdict="undecided", low=[float("nan"), 0.0])
+    other = now.assign(claim="bzd10-2")
+    table = side_by_side(pd.concat([single, other]), pd.concat([now, other]))
+    assert table["same_statement"].tolist() == ["", True, True, True]
+    assert table["same_verdict"].tolist() == ["", "", True, True]
+    assert sentence(table) == (
+        "With another seed, 1 of 1 verdict and 3 of 3 central statements agree. Not compared, because one of the runs "
+        "has too few values for an interval, such as single timings: bzd10-1."
+    )
+    none = now.assign(low=float("nan"), high=float("nan"))  # facts, which have no interval with either seed
+    assert side_by_side(none, none)["same_verdict"].tolist() == [True, True]
 
 
 def test_the_file_is_read_as_it_was_written_and_refused_if_it_is_not_such_a_table(tmp_path):

@@ -17,7 +17,8 @@ from kmdr.figures.tables import cells
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.citations import cited, select
 from kmdr.reporting.names import claim_sources
-from kmdr.reporting.summaries import leading, paper_summaries, reason
+from kmdr.reporting.numbers import effect
+from kmdr.reporting.summaries import diagnosed, leading, paper_summaries, reason
 from reports import make_report, page_and_markdown, verdicts
 
 GOOD, BAD, OPEN = (
@@ -173,13 +174,13 @@ def test_what_fails_is_told_by_kind_with_the_clearest():
         ),
     )
     assert reason(mixed) == (
-        "2 of 3 statements on time are contradicted with this implementation on this machine, most clearly "
-        "B (5); its statements on F and P are supported"
+        "2 of 3 statements on time are contradicted with this implementation on this machine, after correction; "
+        "clearest: B (5); its statements on F and P are supported"
     )
     single = verdict(kinds={"statement": BAD}, components=(part("P − P of k-means, above 0", 0.001),))
     assert reason(single) == "P − P of k-means, above 0: the effect is −0.5"
     one = verdict(kinds={"statement": BAD}, components=(part("P", 0.001), part("F", 1.0, 0.1)))
-    assert reason(one) == "1 of 2 statements on F and P is contradicted, most clearly P (−0.5)"
+    assert reason(one) == "1 of 2 statements on F and P is contradicted, after correction; clearest: P (−0.5)"
 
 
 def test_a_choice_that_turns_it_is_named():
@@ -222,7 +223,32 @@ def test_what_is_open_says_how_many_repetitions_it_would_take():
     still = verdict(outcome="undecided", kinds={"statement": OPEN}, components=(component,))
     assert reason(still) == "its statements on F and P are undecided at this number of repetitions"
     never = replace(still, needed=Need(component, None))
-    assert reason(never).endswith("and more repetitions would not decide them if the true effects equal ours")
+    assert reason(never).endswith("undecided; if our estimates are right, more repetitions would not help")
     needing = replace(still, needed=Need(component, 120))
     expected = "“P” has 7 repetitions and needs about 120"
     assert reason(needing) == expected
+
+
+def test_flipped_choices_are_one_table_with_the_effects_that_decide():
+    """Each flip repeated the whole sentence of the claim."""
+    before, after = part("P", 0.9, -0.5), part("P", 0.01, 0.25)
+    flips = (
+        Diagnosis("flip_a", "centred vectors", "not supported", "supported", "A long sentence.", (before, after)),
+        Diagnosis("flip_b", "other starts", "not supported", "not supported", "A long sentence.", (None, before)),
+        Diagnosis("flip_c", "other data", "undecided", "not run", "no rows of flip_c"),
+    )
+    table = diagnosed(replace(verdict(components=(before,)), diagnoses=flips)).frame
+    assert table["verdict"].tolist() == ["not supported → supported", "not supported", "undecided → not run"]
+    first, second, third = table["deciding effect"]
+    assert first == f"P: {effect(before)} → {effect(after)} {after.unit}"
+    assert second == f"P: {effect(before)} {before.unit}"
+    assert third == "no rows of flip_c"
+
+
+def test_the_clearest_of_some_reported_values_is_named_with_its_difference():
+    values = [part(f"P at r = {r}, reported − ours", p, kind="number") for r, p in ((5, 0.001), (10, 0.9))]
+    judged = verdict(kinds={"number": BAD}, components=tuple(values))
+    assert reason(judged) == (
+        "1 of 2 reported values is not reproduced as written, after correction; clearest: P at r = 5 "
+        "(reported − ours = −0.5)"
+    )

@@ -51,6 +51,7 @@ QUANTITIES: Mapping[str, str] = {
 }
 _SHORT = {"loss": "F", "accuracy": "P", "time": "time"}
 _MOST_LEADERS = 6
+_LARGE = 10.0  # a loss from which on F is shown as a ratio
 _NEAR, _SHOWN_FACTOR = 1.05, 1.1  # factors of the best F: in words, and the largest in the figure
 
 
@@ -188,10 +189,24 @@ def _iterate_lines(table: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[float]
 
 
 def _shown(line: Any, quantity: str) -> str:
-    """Return a median with its interval: losses in percent, other quantities as numbers."""
-    form = percent if quantity == "loss" else _number
+    """Return a median with its interval: losses by `_loss`, other quantities as numbers."""
+    form = _loss if quantity == "loss" else _number
     value, low, high = (form(value) if np.isfinite(value) else "–" for value in line[["median", "low", "high"]])
     return value if low == high else f"{value} [{low}, {high}]"
+
+
+def _loss(value: float) -> str:
+    """Return a loss in percent, or from `_LARGE` on as the ratio to F of all features.
+
+    Examples
+    --------
+    >>> _loss(0.012), _loss(132738.7)
+    ('1.2 %', '1.3e5 ×')
+    """
+    if abs(value) < _LARGE:
+        return percent(value)
+    mantissa, exponent = f"{1 + value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)} ×" if abs(value) >= 1000 else f"{1 + value:.0f} ×"
 
 
 def _number(value: float) -> str:
@@ -229,11 +244,17 @@ def _ranking_piece(scope: str, effects: pd.DataFrame, several: Sequence[Ranking]
     frame = pd.DataFrame(lines, columns=["method", "by", *columns])
     sources = counted(len(sources_of(effects[effects["form"] == _FORM])), "source")
     note = (
-        "†: not shown to be worse than the best, by Friedman's test and Nemenyi's critical difference over sources of "
-        f"data; without any, equality is not rejected or data are too few. Medians over {sources} of data with 95 % "
+        "† not significantly worse than the best (Friedman, Nemenyi, over sources of data). No † in a column: "
+        f"Friedman's test is not significant, or there are too few data. Medians over {sources} of data with 95 % "
         "intervals, in comparison with k-means on all features: F in percent above its F, P minus its P, time divided "
-        "by its time." + (f" {ALONE}" if any(ranking.joined for ranking in several) else "")
+        "by its time."
     )
+    if any("×" in cell for column in columns.values() for cell in column.values()):
+        note += (
+            " ×: F divided by its F, where that is more than ten times as large; on well-separated data F of all "
+            "features is nearly 0, so that one wrong cluster multiplies it."
+        )
+    note += f" {ALONE}" if any(ranking.joined for ranking in several) else ""
     table_ = Table(frame, {}, note, sections=["method"], groups=[["method", "by"], *([name] for name in columns)])
     stem = Path("tables", f"atlas_{scope.replace(' ', '_').replace('/', '_')}")
     return Piece(f"{scope[0].upper()}{scope[1:]}", table_files(table_, stem), table_)
@@ -414,10 +435,12 @@ def _random_signs(effects: pd.DataFrame) -> Iterator[str]:
     tables = {quantity: medians(effects, quantity, condition) for quantity in _QUANTITIES}
     if not all(name in table.index for table in tables.values()):
         return
-    loss, accuracy, seconds = (_shown(tables[quantity].loc[name], quantity) for quantity in _QUANTITIES)
+    loss, accuracy = (_shown(tables[quantity].loc[name], quantity) for quantity in _QUANTITIES[:2])
+    share, *ends = (f"{100 * float(value):.0f} %" for value in tables["time"].loc[name].to_numpy()[:3])
+    seconds = f"{share} [{', '.join(ends)}]" if len({*ends}) > 1 else share
     yield (
         f"Random signs at r = 20 k, the simplest rule: F is {loss} above that of k-means on all features, P differs by "
-        f"{accuracy}, and the time is {seconds} times its time (medians over sources of data, with 95 % intervals)."
+        f"{accuracy}, and it takes {seconds} of the time (medians over sources of data, with 95 % intervals)."
     )
 
 

@@ -16,6 +16,8 @@ from kmdr.claims.reported import numbers as reported_numbers
 
 # The name of our column in a table that has another one under a reconstructed protocol.
 AS_WRITTEN = "ours as written"
+# The columns of such a table under the reconstructed protocol: our number, and its interval where runs vary.
+RECONSTRUCTED, RECONSTRUCTED_ENDS = "ours reconstructed", ("low reconstructed", "high reconstructed")
 # The columns that identify a printed cell. A table may compare one cell with several of our variants; the first counts.
 _CELL = ("method", "dataset", "quantity", "r", "t")
 _POINT = ("quantity", "dataset", "reducer", "r")
@@ -71,6 +73,14 @@ def agreement(id_: str, shown: pd.DataFrame) -> Agreement | None:
         return None
     inside = _cells(id_, shown) if unit == "cell" else _points(shown)
     return Agreement(int(inside.sum()), len(inside), unit) if len(inside) else None
+
+
+def reconstructed_agreement(id_: str, shown: pd.DataFrame) -> Agreement | None:
+    """Return the agreement of a table under the reconstructed protocol; None if it has no numbers of that protocol."""
+    if RECONSTRUCTED not in shown:
+        return None
+    low, high = (shown[name] for name in RECONSTRUCTED_ENDS)
+    return agreement(id_, shown.drop(columns=AS_WRITTEN).assign(ours=shown[RECONSTRUCTED], low=low, high=high))
 
 
 def _cells(id_: str, table: pd.DataFrame) -> "pd.Series[bool]":

@@ -633,7 +633,9 @@ def attempt_part(make: Callable[[Results], T], results: Results, function: Calla
 def rerun_command(
     reader: Item | Claim, overrides: Mapping[str, Sequence[str]] | None = None, run: Collection[str] = ()
 ) -> str:
-    """Return the command that runs the studies of an item or a claim and writes their report.
+    """Return the command that runs the studies of an item or a claim, and of its facts, and writes their report.
+
+    Studies with the same settings are run together. Without any study, the command reproduces the whole paper.
 
     Parameters
     ----------
@@ -642,10 +644,27 @@ def rerun_command(
     run : collection of str
         Studies that have rows. Studies on request are named only if they are among them.
     """
-    later = on_request()
-    names = [name for name in reader.studies if name not in later or name in run]
-    studies = [shlex.join(["kmdr", f"study={name}", *(overrides or {}).get(name, ())]) for name in names]
-    return " && ".join([*studies, "kmdr report results/runs"])
+    later, settings = on_request(), dict(overrides or {})
+    of_facts = [name for fact in _facts_of(reader) for name in fact.studies]
+    names = [name for name in dict.fromkeys([*reader.studies, *of_facts]) if name not in later or name in run]
+    if not names:
+        return f"kmdr reproduce {reader.paper}"
+    seeds = {tuple(t for t in settings.get(name, ()) if t.startswith("seed=")) for name in names if name in run}
+    common = seeds.pop() if len(seeds) == 1 else ()  # a study without rows takes the seed of all others
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        groups.setdefault(tuple(settings.get(name, () if name in run else common)), []).append(name)
+    commands = [
+        shlex.join(["kmdr", *(["-m"] if len(group) > 1 else []), f"study={','.join(group)}", *given])
+        for given, group in groups.items()
+    ]
+    return " && ".join([*commands, "kmdr report results/runs"])
+
+
+def _facts_of(reader: Item | Claim) -> list[Fact]:
+    """Return the facts that an item or a claim reads."""
+    every = {fact.name: fact for paper in papers() if paper.name == reader.paper for fact in paper.facts}
+    return [every[name] for name in reader.facts if name in every]
 
 
 def gaps(results: Results, reader: Item | Claim, datasets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

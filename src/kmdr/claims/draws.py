@@ -51,12 +51,19 @@ class Draw(NamedTuple):
     high: float
 
     def law(self, form: str = ".3g") -> str:
-        """Return mean and prediction interval, for a sentence."""
+        """Return mean and prediction interval, for a sentence; `explain_dashes` explains a missing interval."""
         if math.isinf(self.low) and math.isinf(self.high):
-            return f"{self.mean:{form}} (too few runs for an interval)"
+            return f"{self.mean:{form}} [–]"
         low = "−∞" if math.isinf(self.low) else format(self.low, form)
         high = "∞" if math.isinf(self.high) else format(self.high, form)
         return f"{self.mean:{form}} [{low}, {high}]"
+
+
+def explain_dashes(draws: Sequence[Draw]) -> str:
+    """Return what the dash means that some draws have for an interval, for the end of a sentence; or empty text."""
+    return (
+        " ([–]: too few runs for an interval)" if any(math.isinf(d.low) and math.isinf(d.high) for d in draws) else ""
+    )
 
 
 def _draw(label: str, number: Number, mean: float, ends: tuple[float, float], n: int, p: tuple[float, float]) -> Draw:

@@ -305,7 +305,7 @@ def extremes(values: Mapping[str, float], form: str = "+.1%") -> str:
 
 
 def tally(components: Sequence[Component]) -> str:
-    """Return how many statements hold, fail and are undecided, each tested alone at 5 %, and the clearest failures.
+    """Return how many statements are supported, contradicted and undecided, unadjusted, and the clearest failures.
 
     Joint tests of several numbers are not counted. The clearest failure of each dataset (named in a label after "on")
     is given, for at most three datasets.
@@ -314,14 +314,14 @@ def tally(components: Sequence[Component]) -> str:
     outcomes = [outcome([component]) for component in components]
     fail = [c for c, result in zip(components, outcomes, strict=True) if result == "not supported"]
     hold, still = outcomes.count("supported"), outcomes.count("undecided")
-    text = (
-        f"of {len(components)} comparisons, tested alone, {counted(hold, 'holds', 'hold')}, "
-        f"{counted(len(fail), 'fails', 'fail')} and {counted(still, 'is', 'are')} undecided"
-    )
+    verb = "is" if 1 in (hold, len(components)) else "are"
+    rest = ", ".join(f"{n} {what}" for n, what in ((len(fail), "contradicted"), (still, "undecided")) if n)
+    text = f"unadjusted, {hold} of {counted(len(components), 'comparison')} {verb} supported"
+    text += f" ({rest})" if rest else ""
     clearest: dict[str, str] = {}
     for component in sorted(fail, key=lambda c: c.p_against):
         unsigned = "ratio" in component.unit or component.unit == "r"  # a count of r has no sign
         effect = format_number(component.effect, ".3g" if unsigned else "+.3g")
         effect += " r" if component.unit == "r" else ""
-        clearest.setdefault(component.label.partition(" on ")[2] or component.label, f"{component.label} ({effect})")
-    return text + (f"; against it: {'; '.join(list(clearest.values())[:3])}" if clearest else "")
+        clearest.setdefault(component.label.partition(" on ")[2] or component.label, f"{component.label}: {effect}")
+    return text + (f". Contradicted most clearly: {'; '.join(list(clearest.values())[:3])}" if clearest else "")

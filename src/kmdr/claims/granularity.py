@@ -157,7 +157,7 @@ def shares(paper: PaperFolder) -> Table | None:
                     ),
                     "expected by chance": by_chance,
                     "runs averaged": runs_averaged(numbers, n),
-                    "implies": _implied(numbers, n),
+                    "conclusion": _implied(numbers, n),
                 }
             )
     if not lines:
@@ -217,10 +217,10 @@ def agreement(paper: PaperFolder) -> Table | None:
         {
             "count": table["subject"],
             "stated": table["stated"],
-            "made of": table["made_of"].str.replace("*", "×"),
+            "components": table["made_of"].str.replace("*", "×"),
             "difference": list(map(agrees, table["stated"], table["made_of"])),
             "in the paper": table["where"],
-            "implies": table["implies"],
+            "conclusion": table["implies"],
         }
     )
     return Table(frame, {})

@@ -145,8 +145,10 @@ def _changed(results: Results, flip: Flip) -> Change:
     for claim in claims():
         if claim.id in flip.claims:
             was, now = uncorrected(claim, before), uncorrected(claim, after)
+            decides = now.weakest
+            alike = next((part for part in was.components if decides and part.label == decides.label), None)
             diagnoses[claim.id] = Diagnosis(
-                flip.study, flip.title, was.outcome, now.outcome, now.sentence, flip.departs
+                flip.study, flip.title, was.outcome, now.outcome, now.sentence, flip.departs, (alike, decides)
             )
     return Change(
         flip,

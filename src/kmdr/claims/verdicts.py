@@ -54,6 +54,9 @@ class Diagnosis:
         The explanation of the flipped test.
     departs : str
         For a choice that the paper does not leave open, the departure from its text or the error that it repeats.
+    deciding : tuple of (Component or None, Component or None)
+        The statement that decides the flipped test, with the choice of the papers' protocol and with the flipped one;
+        None where it has none.
     """
 
     flip: str
@@ -62,6 +65,7 @@ class Diagnosis:
     after: Outcome
     sentence: str
     departs: str = ""
+    deciding: tuple[Component | None, Component | None] = (None, None)
 
 
 RestsOn = Literal["methods", "methods in part", "implementation", "hardware", "not measured"]
@@ -213,7 +217,7 @@ class Verdict:
 
     @property
     def seconds_needed(self) -> float:
-        """Return the computing time of the repetitions that are needed beyond those that were run; 0 for none."""
+        """Return the computing time of repetitions beyond those that were run; 0 for none, NaN if not recorded."""
         component, repetitions = self.needed
         if component is None or repetitions is None:
             return 0.0
@@ -374,7 +378,9 @@ def verdict_on(claim: Claim, results: Results, datasets: Mapping[str, Sequence[s
 
 
 def _repetition_seconds(rows: pd.DataFrame) -> float:
-    """Return the computing time of one repetition of each study in some rows."""
+    """Return the computing time of one repetition of each study in some rows; NaN without rows, as of facts."""
+    if rows.empty:
+        return math.nan
     studies = (of_study for _, of_study in rows.groupby("study"))
     return float(sum(computing_seconds(of_study) / of_study["repeat"].nunique() for of_study in studies))
 
@@ -527,23 +533,20 @@ def _edge(same: float, other: float, outcome_at: Callable[[float], Outcome], fin
 
 
 def _last_line(verdict: Verdict, kinds: Mapping[Group, Judgement], final: Outcome, parts: int) -> str:
-    """Return the notes on times and on the effect of the correction."""
-    text = " Times are of this implementation on the machine that measured them." if "time" in verdict.kinds else ""
-    if final != verdict.outcome:
-        changed = [judged for group, judged in verdict.kinds.items() if judged.outcome != kinds[group].outcome]
-        p = min(min(judged.p_for, judged.p_against) for judged in changed)
-        text += (
-            f" Uncorrected it would be {verdict.outcome} (p = {p:.2g}); the correction is for the {parts} tests of the "
-            "paper."
-        )
-    return text
+    """Return the note on the effect of the correction."""
+    if final == verdict.outcome:
+        return ""
+    changed = [judged for group, judged in verdict.kinds.items() if judged.outcome != kinds[group].outcome]
+    p = min(min(judged.p_for, judged.p_against) for judged in changed)
+    why = f"the correction is for the {parts} tests of the paper"
+    return f" Uncorrected it would be {verdict.outcome} (p = {p:.2g}); {why}."
 
 
 def _first_line(swings: Sequence[Swing]) -> str:
     """Return the margins that a verdict depends on, with the values at which it would change."""
     texts = [
-        f"{swing.margin.what} ({swing.margin:g}; at {swing.nearest:.2g} it would be {swing.otherwise(swing.nearest)})"
+        f"{swing.margin.what} ({swing.margin:g}; {swing.otherwise(swing.nearest)} at {swing.nearest:.2g})"
         for swing in swings
         if not math.isnan(swing.nearest)
     ]
-    return f"The verdict depends on our margin: {'; '.join(texts)}. " if texts else ""
+    return f"The verdict depends on our margin{'s' * (len(texts) > 1)}, {'; '.join(texts)}. " if texts else ""

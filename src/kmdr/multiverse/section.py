@@ -299,7 +299,7 @@ def _counts(findings: Findings) -> str:
     rest = [i for i, name in enumerate(findings.agreement) if i and name != "rejected"]
     common = _common(findings, rest) if len(rest) > 1 else ""
     text = f"Other universes: {', '.join(texts)}"
-    return text + (f". All but the rejected ones have {common}" if common else "")
+    return text + (f". Every universe that is not rejected uses {common}" if common else "")
 
 
 def _unexplained(findings: Findings, labels: Sequence[str]) -> str:
@@ -342,11 +342,12 @@ def _least_likely(findings: Findings, labels: Sequence[str]) -> list[str]:
     position = _least_likely_number(findings)
     number, tails = findings.numbers[position], findings.tails[:, position]
     unseen = findings.distributions[0][position].unknown * 2 * min(number.value, 1 - number.value)
+    runs = counted(int(findings.runs[position]), "run")
     return [
-        f"The least likely of the reported numbers is {number.value:g} ({labels[position]}). The probability of a "
-        f"result at least as extreme is {tails[0]:.2g} with the paper's own choices, of which at most {unseen:.2g} is "
-        f"what {counted(int(findings.runs[position]), 'run')} cannot show, and {tails.min():.2g} to {tails.max():.2g} "
-        f"over {counted(len(tails), 'universe')}; it exceeds {100 * LEVEL:g} % in {int((tails > LEVEL).sum())}."
+        f"The reported number that fits least is {number.value:g} ({labels[position]}): p = {tails[0]:.2g} under the "
+        f"paper's own choices (up to {unseen:.2g} of it due to having only {runs}); "
+        f"{tails.min():.2g} to {tails.max():.2g} over {counted(len(tails), 'universe')}, above {100 * LEVEL:g} % in "
+        f"{int((tails > LEVEL).sum())}."
     ]
 
 
@@ -375,7 +376,8 @@ def _common(findings: Findings, some: Sequence[int]) -> str:
     for column, choice in enumerate(findings.spec.labels.values()):
         options = {findings.universes[i][column] for i in some}
         if len(options) == 1:
-            shared.append(f"{choice}: {options.pop()}")
+            option = options.pop()
+            shared.append(f"{choice}: {option}")
     return ", ".join(shared)
 
 
@@ -395,7 +397,7 @@ def _holds(findings: Findings) -> dict[str, str]:
         rest = [f", {outcome} in {n}" for outcome in _NOT_SUPPORTED if (n := counts.count(outcome))]
         held = sum(outcome in SUPPORTED for outcome in counts)
         sentence = f"supported in {held} of {counted(len(some), 'universe')}{''.join(rest)}"
-        texts[claim] = f"{texts[claim]}; {_STATEMENTS[kind]} are {sentence}" if kind else f"is {sentence}"
+        texts[claim] = f"{texts[claim]}; {_STATEMENTS[kind]} are {sentence}" if kind else sentence
     for claim, sentence in texts.items():
         if not (some := findings.decidable(claim)):
             continue
@@ -408,7 +410,7 @@ def _holds(findings: Findings) -> dict[str, str]:
 
 
 def _no_power(powers: Sequence[float]) -> str:
-    return (
-        f"is not counted over {counted(len(powers), 'universe')}: their runs would show the differences that matter "
-        f"with a probability of at most {100 * max(powers):.0f} %, which is less than {100 * POWER:.0f} %"
-    )
+    percent = 100 * max(powers)
+    most = "0 %" if percent == 0 else "below 1 %" if percent < 1 else f"at most {percent:.0f} %"
+    universes = f"{'all ' * (len(powers) > 1)}{counted(len(powers), 'universe')}"
+    return f"not evaluated for want of power ({most} in {universes}; {100 * POWER:.0f} % is needed)"

@@ -78,7 +78,7 @@ def _unread(results: Results, configs: Sequence[Mapping[str, Any]]) -> tuple[dic
     """Return the titles of the studies that no item, claim or flip reads: custom ones, and those beyond their paper."""
     readers: list[Item | Claim] = [*items(), *claims()]
     read = {name for reader in readers for name in reader.studies} | {flip.study for flip in flips(configs)}
-    known = {"custom": {"title": "Runs outside any study"}, **{study["name"]: study for study in configs}}
+    known = {"custom": {"title": "Your runs"}, **{study["name"]: study for study in configs}}
     custom, beyond = dict[str, str](), dict[str, str]()
     for name in results.columns(["study"], every=True)["study"].unique():
         if name not in read and not name.startswith(STUDY) and name not in (ATLAS, ATLAS_TIMES):

@@ -13,7 +13,7 @@ class Cause(NamedTuple):
     id: str
     title: str
     meaning: str
-    none: str = "No claim."
+    none: str = "None."
 
 
 NUMBER = Cause("number", "Number", "A reported value is not within what our runs give.")
@@ -31,8 +31,8 @@ HARDWARE = Cause(
     "hardware",
     "Time, because of hardware",
     "The statement is on seconds, or its outcome depends on the machine.",
-    "No claim: no failing statement is on seconds, and the rows of one machine cannot show that an outcome depends on "
-    "the machine. Rows of another machine, added by `kmdr merge`, can.",
+    "None: no failing statement is on seconds. Effects of hardware can only be detected if several machines were "
+    "measured; `kmdr merge` adds the rows of another machine.",
 )
 UNMEASURED = Cause(
     "unmeasured", "Time, cause not measured", "No other implementation was timed, or none decides the statement."
@@ -40,8 +40,8 @@ UNMEASURED = Cause(
 UNAVAILABLE = Cause(
     "unavailable",
     "Data not available",
-    "The claim is undecided or was not run, and datasets of its sentence are not available. A claim that fails on the "
-    "available data is listed by what fails there.",
+    "The claim was not run, or a central part of its sentence has no statement, for want of data. A claim that is "
+    "undecided or fails on the available data is listed by what decides there; its heading names these data.",
 )
 UNDECIDED = Cause("undecided", "Undecided", "At this number of repetitions the runs neither support nor contradict it.")
 RULE = (
@@ -72,6 +72,16 @@ def _causes(verdict: Verdict) -> set[Cause]:
     causes = {cause for kind, cause in (("number", NUMBER), ("statement", ORDERING)) if kind in failing}
     if "time" in failing:
         causes.add(_TIME[verdict.basis.word if verdict.basis else "not measured"])
-    if verdict.gaps and verdict.outcome != "not supported":  # other data would not change that it fails on these
-        causes.add(UNAVAILABLE)
+    if _lacks_data(verdict):
+        return causes | {UNAVAILABLE}
     return causes | {UNDECIDED} if verdict.outcome == "undecided" else causes
+
+
+def _lacks_data(verdict: Verdict) -> bool:
+    """Return True if only missing data leave a claim without a verdict: all its statements on other data are supported.
+
+    Further data cannot support a claim whose statements on the available data are undecided, as all of them must hold.
+    """
+    if not (verdict.gaps or verdict.scope) or verdict.outcome not in ("undecided", "not run"):
+        return False
+    return all(judged.outcome == "supported" for group, judged in verdict.kinds.items() if group != "side")

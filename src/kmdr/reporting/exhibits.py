@@ -14,7 +14,6 @@ from PIL import Image
 from kmdr.analysis.rows import centres
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.reported import reported
-from kmdr.figures.description import panels_in_words
 from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.tables import Table, cells
 from kmdr.reporting.model import Reproduction
@@ -153,7 +152,7 @@ def compared(reproduction: Reproduction) -> Grid | None:
 
 
 def described(reproduction: Reproduction, paper: Paper) -> str:
-    """Return the alternative text of a figure: its title, quantities, datasets, r and curves."""
+    """Return the alternative text of a figure: its title, and its quantities, datasets, r and curves."""
     numbers = reproduction.numbers
     parts = [f"{reproduction.item.label} of {paper.authors} ({paper.venue}): {reproduction.item.title.rstrip('.')}."]
     if {"quantity", "dataset"} <= set(numbers):
@@ -166,10 +165,11 @@ def described(reproduction: Reproduction, paper: Paper) -> str:
         if r.nunique() > 1:
             parts[-1] += f" for r from {number(r.min())} to {number(r.max())}"
         if "label" in numbers:
-            parts[-1] += f"; curves: {'; '.join(map(str, numbers['label'].dropna().unique()))}"
-        parts[-1] += "."
-    if len(numbers):
-        parts.append(panels_in_words(numbers))
+            labels = [str(name).replace("_", " ") for name in numbers["label"].dropna().unique()]
+            parts[-1] += f"; curves: {', '.join(labels)}"
+        parts[-1] += "; its numbers are in the CSV file."
+    elif len(numbers):
+        parts.append("Its numbers are in the CSV file.")
     return " ".join(parts)
 
 

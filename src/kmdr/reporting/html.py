@@ -7,6 +7,7 @@ bytes.
 
 import inspect
 import json
+import math
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,16 +47,27 @@ from kmdr.reporting.search import entries
 from kmdr.reporting.seeds import sentence as seeds_sentence
 from kmdr.reporting.sparkline import sparkline
 from kmdr.reporting.study_runs import StudyRuns
-from kmdr.reporting.summaries import BASES, OUTCOME_TITLES, describe_other_times, leading, paper_summaries, reason
+from kmdr.reporting.summaries import (
+    BASES,
+    OUTCOME_TITLES,
+    deciding_change,
+    describe_other_times,
+    diagnosed,
+    leading,
+    paper_summaries,
+    reason,
+)
 
 _LONGEST_VENUE = 12
+# The rows of a table, and the number of open choices, that are shown unfolded.
+_MOST_OPEN, _MOST_OPEN_POINTS = 30, 5
 
 QUESTION = "Does reducing the dimensions before k-means keep the clustering, and does it save time?"
 
 # Why one claim may have several verdicts among the open choices.
 CHOICES_RULE = (
-    "The verdicts of a row are unadjusted and rest on the trials that both of its choices share, so one claim may "
-    "start from different verdicts in different rows, and from another one than its final verdict."
+    "The verdicts of a row are unadjusted and rest on the trials that both of its choices share, so the “before” "
+    "verdict can differ between rows and from the final verdict."
 )
 # By state: a symbol, because colour alone is not accessible, and the class in the style sheet.
 STATES: Mapping[str, tuple[str, str]] = {
@@ -124,6 +136,26 @@ class PaperSection:
         return f"{self.paper.summary.short or self.paper.name}, {place}"
 
     @property
+    def missing(self) -> list[str]:
+        """The data that its claims, tables and figures lack, each with the reason, once."""
+        lacking = (*(exhibit.reproduction.gaps for exhibit in self.items), *(verdict.gaps for verdict in self.verdicts))
+        return list(dict.fromkeys(text for texts in lacking for text in texts))
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on all its claims."""
+        notes = []
+        if any("time" in verdict.kinds for verdict in self.verdicts):
+            notes.append("Times are of this implementation on the machine that measured them.")
+        if any(verdict.diagnoses for verdict in self.verdicts):
+            notes.append(
+                "Tables under a claim have its verdict with one choice changed, unadjusted and on the trials that both "
+                "choices share, before → after, and the effect of the statement that decides it after the change; [—]: "
+                "too few runs for an interval."
+            )
+        return notes
+
+    @property
     def sparkline(self) -> Markup:
         """A small picture of its first curves; empty if it has none."""
         return sparkline([exhibit.reproduction.numbers for exhibit in self.items])
@@ -180,16 +212,25 @@ def left_open(verdict: Verdict) -> str:
         if most < MOST:
             return f"no number of repetitions up to {MOST} would decide it if the true effects equal the estimates"
         if any(statement.kind == "number" for statement in verdict.central):
-            return (
-                f"{most} runs describe our distribution well enough, and more would hardly change its p-values; more "
-                "runs of the paper, whose values are single results, would decide it"
-            )
+            return f"more than our {most} runs would hardly change the p-values; the paper reports only one result"
         return f"more than {counted(most, 'repetition')} would be needed if the true effects equal the estimates"
     text = f"{component.label}: {counted(component.n, 'repetition')}, {repetitions} would decide it"
-    if not verdict.seconds_needed > 0:  # a fact, whose computing time is not recorded
-        return text
+    if math.isnan(verdict.seconds_needed):
+        return f"{text} (they are computed as facts, whose time is not recorded)"
     limit = ", more than the limit" if verdict.seconds_needed > MOST_SECONDS else ""
     return f"{text} (at most {duration(verdict.seconds_needed)} of computing more{limit})"
+
+
+def missing_name(text: str, missing: Mapping[str, str]) -> str:
+    """Return the name of the dataset that a sentence on missing data begins with, or else the sentence.
+
+    Examples
+    --------
+    >>> missing_name("bio: must be downloaded", {"bio": "must be downloaded"}), missing_name("a: b", {})
+    ('bio', 'a: b')
+    """
+    name = text.partition(":")[0]
+    return name if name in missing else text
 
 
 def _shown(piece: Piece) -> Shown:
@@ -317,6 +358,9 @@ def _environment() -> Environment:
         "reason": reason,
         "describe_other_times": describe_other_times,
         "claim_sources": claim_sources,
+        "deciding_change": deciding_change,
+        "diagnosed": diagnosed,
+        "missing_name": missing_name,
     }
     environment.globals |= {
         "STATES": STATES,
@@ -328,6 +372,8 @@ def _environment() -> Environment:
         "POWER": POWER,
         "outcome_titles": OUTCOME_TITLES,
         "LEAST": LEAST,
+        "MOST_OPEN": _MOST_OPEN,
+        "MOST_OPEN_POINTS": _MOST_OPEN_POINTS,
         "RESULTS": RESULTS,
         "MOST_SECONDS": MOST_SECONDS,
         "frozen_note": frozen_note,

@@ -42,6 +42,8 @@ class Reproduction:
         Changed settings and missing repetitions, by study; empty if everything is as configured.
     agreement : Agreement or None
         With the numbers that the paper prints; None if they are not comparable.
+    reconstructed : Agreement or None
+        The same under the paper's reconstructed protocol; None if the item has no numbers of it.
     """
 
     item: Item
@@ -54,6 +56,19 @@ class Reproduction:
     command: str
     changed: str = ""
     agreement: Agreement | None = None
+    reconstructed: Agreement | None = None
+
+    @property
+    def agreements(self) -> list[tuple[str, Agreement]]:
+        """Return the agreement as written and, if there is one, as reconstructed, each with the name of the protocol.
+
+        Without a reconstruction the name is empty.
+        """
+        if self.agreement is None:
+            return []
+        if self.reconstructed is None:
+            return [("", self.agreement)]
+        return [("as written", self.agreement), ("reconstructed", self.reconstructed)]
 
 
 @dataclass(frozen=True)

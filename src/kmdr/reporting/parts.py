@@ -19,7 +19,7 @@ from kmdr.base.files import temporary_folder
 from kmdr.base.process import release_memory
 from kmdr.base.text import counted
 from kmdr.base.text import tell as say
-from kmdr.claims.agreement import agreement
+from kmdr.claims.agreement import agreement, reconstructed_agreement
 from kmdr.claims.catalogue import Claim, Item, attempt_part, gaps, rerun_command
 from kmdr.claims.implementations import basis_of
 from kmdr.claims.protocols import reconstructed
@@ -127,8 +127,10 @@ def make_item(item: Item, context: Context) -> Reproduction:
         files = table_files(content, Path("tables", item.id))
         numbers, table = content.frame, content
     state: State = "changed" if changed else "in part" if missing or stand_ins or differences else "rerun"
-    printed = agreement(item.id, numbers)
-    return Reproduction(item, state, files, numbers, table, missing, stand_ins, command, "".join(notes), printed)
+    return Reproduction(
+        item, state, files, numbers, table, missing, stand_ins, command, "".join(notes), agreement(item.id, numbers),
+        reconstructed_agreement(item.id, numbers),
+    )  # fmt: skip
 
 
 def _make_multiverse(run: MultiverseRun, context: Context) -> MultiverseSection:

@@ -70,12 +70,16 @@ def _escaped(text: str) -> str:
     return text.replace("_", r"\_").replace("|", r"\|")
 
 
-def _counts_by_paper(folder: Path) -> dict[str, list[str]]:
+def _counts_by_paper(folder: Path, protocol: str = "verdict") -> dict[str, list[str]]:
+    """Return the counts of verdicts of each paper that has any under a protocol: a column of ``verdicts.csv``."""
     verdicts = pd.read_csv(folder / "verdicts.csv")
     by_paper = {}
     for paper in papers():
-        outcomes = Counter(verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), "verdict"])
-        by_paper[paper.name] = [str(outcomes[outcome]) for outcome in _OUTCOMES]
+        outcomes = Counter(
+            verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), protocol].dropna()
+        )
+        if outcomes:
+            by_paper[paper.name] = [str(outcomes[outcome]) for outcome in _OUTCOMES]
     return by_paper
 
 
@@ -87,8 +91,11 @@ def counts_table(folder: Path) -> str:
 
 
 def scorecard(folder: Path) -> str:
-    """Return a Markdown table with the counts of verdicts and a finding of each paper."""
-    outcomes = _counts_by_paper(folder)
+    """Return a Markdown table with the counts of verdicts and a finding of each paper.
+
+    A paper with a reconstructed protocol has a second row with the counts under that.
+    """
+    outcomes, reconstructed = _counts_by_paper(folder), _counts_by_paper(folder, "reconstructed_protocol")
     report = report_text(folder)
     lines = [f"| paper | {' | '.join(_OUTCOMES)} | finding |", f"|---|{'---:|' * len(_OUTCOMES)}---|"]
     for paper in papers():
@@ -97,7 +104,12 @@ def scorecard(folder: Path) -> str:
         head = f"[{paper.name}]({target}): {short[:1].lower()}{short[1:]}"
         cells = [head, *outcomes[paper.name], first_finding(paper.summary.findings, report)]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        if paper.name in reconstructed:
+            lines.append(f"| {paper.name}, reconstructed protocol | {' | '.join(reconstructed[paper.name])} | |")
+    note = (
+        "Counts are of verdicts under each paper's protocol as written, and in a second row under a reconstructed one."
+    )
+    return "\n".join([*lines, "", note])
 
 
 def first_finding(findings: Sequence[Sentence], report: str) -> str:

@@ -21,6 +21,7 @@ COLUMNS = [*_STATEMENT, "verdict", "statement_verdict", *_NUMBERS, "unit"]
 _EARLIER = "verdict, earlier seed"
 # Outcomes without a verdict on the paper, so that there is nothing to compare, and why.
 _WITHOUT = {"changed": "one of the runs had other settings", "not run": "one of the runs lacks them"}
+_FEW = "one of the runs has too few values for an interval, such as single timings"
 
 
 def central(verdicts: pd.DataFrame, components: pd.DataFrame) -> pd.DataFrame:
@@ -51,37 +52,52 @@ def read_earlier(folder: Path) -> pd.DataFrame | None:
 def side_by_side(earlier: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
     """Return one line per central statement that both seeds have, with effects, intervals and verdicts of both.
 
-    Where one of them has no verdict on the paper, because it ran other settings, ``same_verdict`` is empty.
+    ``same_statement`` and ``same_verdict`` are empty where there is nothing to compare: one of the runs has no verdict
+    on the paper, because it ran other settings, or too few values for an interval.
     """
     both = now.merge(earlier, on=_STATEMENT, suffixes=("", ", earlier seed"))
-    agrees = (both["verdict"] == both[_EARLIER]).astype(object).mask(_is_incomparable(both), "")
-    same = both["statement_verdict"] == both["statement_verdict, earlier seed"]
-    return both.assign(same_statement=same, same_verdict=agrees).drop(columns="unit, earlier seed")
+    both = both.drop(columns="unit, earlier seed")
+    reasons = _reasons(both)
+    same_statement = (both["statement_verdict"] == both["statement_verdict, earlier seed"]).astype(object)
+    same_verdict = (both["verdict"] == both[_EARLIER]).astype(object)
+    of_claim = reasons.groupby(both["claim"]).transform("max")
+    return both.assign(
+        same_statement=same_statement.mask(reasons != "", ""), same_verdict=same_verdict.mask(of_claim != "", "")
+    )
 
 
-def _is_incomparable(table: pd.DataFrame) -> "pd.Series[bool]":
-    return table[["verdict", _EARLIER]].isin([*_WITHOUT]).any(axis=1)
+def _reasons(table: pd.DataFrame) -> "pd.Series[str]":
+    """Return why the statements of a table cannot be compared; empty text for those that can."""
+    has_no_interval = [table[name].isna() for name in ("low", "low, earlier seed")]
+    reasons = pd.Series("", index=table.index).mask(has_no_interval[0] != has_no_interval[1], _FEW)
+    for without, reason in _WITHOUT.items():
+        reasons = reasons.mask((table[["verdict", _EARLIER]] == without).any(axis=1), reason)
+    return reasons
 
 
 def sentence(table: pd.DataFrame) -> str:
     """Return the numbers of verdicts and central statements that both seeds share, and the verdicts that differ."""
-    judged = table[~_is_incomparable(table)]
-    claims = judged.drop_duplicates("claim")
+    claims = table[table["same_verdict"] != ""].drop_duplicates("claim")
+    statements = table.loc[table["same_statement"] != "", "same_statement"]
     other = claims[claims["verdict"] != claims[_EARLIER]]
     if claims.empty:
-        return "No verdict is compared with that of another seed."
-    text = (
-        f"With another seed, {len(claims) - len(other)} of the {counted(len(claims), 'verdict')} that both runs have "
-        f"and {int(judged['same_statement'].sum())} of {counted(len(judged), 'central statement')} are the same"
-    )
+        text = "No verdict is compared with that of another seed."
+    else:
+        text = (
+            f"With another seed, {len(claims) - len(other)} of {counted(len(claims), 'verdict')} and "
+            f"{int(statements.sum())} of {counted(len(statements), 'central statement')} agree."
+        )
     if not other.empty:
-        is_open = (other[["verdict", _EARLIER]] == "undecided").any(axis=1)
-        end = ", and each of these claims is undecided with one of the seeds" if is_open.all() else ""
-        text += f"; the verdicts on {', '.join(other['claim'])} differ{end}"
-    for without, reason in _WITHOUT.items():
-        rest = table.loc[(table[["verdict", _EARLIER]] == without).any(axis=1), "claim"].unique()
-        text += f". Not compared, because {reason}: {', '.join(rest)}" if len(rest) else ""
-    return f"{text}."
+        rest = "The other verdict" if len(other) == 1 else f"The other {counted(len(other), 'verdict')}"
+        is_open = (other[["verdict", _EARLIER]] == "undecided").any(axis=1).all()
+        verb = "is" if len(other) == 1 else "are"
+        listed = ", ".join(other["claim"])
+        text += f" {rest} ({listed}) {verb} undecided with one of the two seeds." if is_open else f" {rest}: {listed}."
+    reasons = _reasons(table)
+    for reason in (*_WITHOUT.values(), _FEW):
+        without = table.loc[reasons == reason, "claim"].unique()
+        text += f" Not compared, because {reason}: {', '.join(without)}." if len(without) else ""
+    return text
 
 
 def files(table: pd.DataFrame) -> dict[Path, bytes]:

@@ -15,7 +15,7 @@ from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import SUPPORTED, outcome
 from kmdr.claims.implementations import central_times
 from kmdr.claims.summary import Sentence
-from kmdr.claims.verdicts import RestsOn, Verdict
+from kmdr.claims.verdicts import Diagnosis, RestsOn, Verdict
 from kmdr.figures.tables import Table
 from kmdr.reporting.citations import Sources, cited, sources
 from kmdr.reporting.model import Report
@@ -23,14 +23,16 @@ from kmdr.reporting.numbers import duration, effect
 
 # The sentence on the failing part of a claim, by kind.
 FAILS: dict[Kind, str] = {
-    "number": "{fail} of {all} reported values {differ} from what the procedure as described gives here",
-    "statement": "{fail} of {all} statements on F and P {are} contradicted",
-    "time": "{fail} of {all} statements on time {are} contradicted with this implementation on this machine",
+    "number": "{fail} of {all} reported values {are} not reproduced as written, after correction",
+    "statement": "{fail} of {all} statements on F and P {are} contradicted, after correction",
+    "time": "{fail} of {all} statements on time {are} contradicted with this implementation on this machine, after "
+    "correction",
 }
 HOLDS: dict[Kind, str] = {
     "number": "its numbers are plausible", "statement": "its statements on F and P are supported",
     "time": "its statements on time are supported",
 }  # fmt: skip
+_DIFFERENCE = "reported − ours"  # ends the label of a statement on a number
 _NO_NUMBER = {"reported": "–", "ours": "–"}
 _MATRIX = "largest data matrix (MB)"
 # The outcomes of the claims that a summary lists under a title.
@@ -152,6 +154,31 @@ def describe_other_times(verdict: Verdict) -> list[str]:
     return texts
 
 
+def deciding_change(diagnosis: Diagnosis) -> str:
+    """Return the deciding statement of a flipped test with its effect before and after, or why it was not run."""
+    before, after = diagnosis.deciding
+    if after is None:
+        return diagnosis.sentence
+    start = f"{effect(before)} → " if before is not None else ""
+    return f"{after.label}: {start}{effect(after)} {after.unit}"
+
+
+def diagnosed(verdict: Verdict) -> Table:
+    """Return the flipped choices of a claim: its verdict before and after, and the effect that decides it."""
+    lines = [
+        {
+            "choice": diagnosis.change,
+            "study": diagnosis.flip,
+            "verdict": f"{diagnosis.before} → {diagnosis.after}"
+            if diagnosis.before != diagnosis.after
+            else diagnosis.after,
+            "deciding effect": deciding_change(diagnosis),
+        }
+        for diagnosis in verdict.diagnoses
+    ]
+    return Table(pd.DataFrame(lines), {})
+
+
 def _claims(verdicts: Sequence[Verdict]) -> Table:
     """Return one line per claim with its deciding statement and, if that is about a number, the paper's and ours."""
     lines = []
@@ -233,9 +260,11 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
     clearest = min(components, key=lambda component: component.p_against)
     if len(components) == 1:
         return f"{clearest.label}: the effect is {typeset(format_number(clearest.effect, '.3g'))}"
-    verbs = {"are": "is", "differ": "differs"} if len(failing) == 1 else {"are": "are", "differ": "differ"}
-    text = FAILS[kind].format(fail=len(failing), all=len(components), **verbs)
-    return f"{text}, most clearly {clearest.label} ({typeset(format_number(clearest.effect, '.3g'))})"
+    text = FAILS[kind].format(fail=len(failing), all=len(components), are="is" if len(failing) == 1 else "are")
+    size = typeset(format_number(clearest.effect, ".3g"))
+    if clearest.label.endswith(end := f", {_DIFFERENCE}"):
+        return f"{text}; clearest: {clearest.label.removesuffix(end)} ({_DIFFERENCE} = {size})"
+    return f"{text}; clearest: {clearest.label} ({size})"
 
 
 def _undecided(verdict: Verdict, kind: Kind) -> str:
@@ -244,5 +273,5 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     if (component := needed.component) is not None and component.kind == kind and needed.repetitions:
         return f"“{component.label}” has {counted(component.n, 'repetition')} and needs about {needed.repetitions}"
     if component is not None and component.kind == kind:
-        return f"{texts[kind]} are undecided, and more repetitions would not decide them if the true effects equal ours"
+        return f"{texts[kind]} are undecided; if our estimates are right, more repetitions would not help"
     return f"{texts[kind]} are undecided at this number of repetitions"

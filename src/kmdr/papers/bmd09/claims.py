@@ -13,7 +13,7 @@ from kmdr.analysis.statistics import Component, Margin, above, below, best_in_bl
 from kmdr.base.text import counted
 from kmdr.claims.best_of import SYMBOLS, law, runs
 from kmdr.claims.catalogue import Answer, Finding, claim
-from kmdr.claims.draws import judge_best, judge_together
+from kmdr.claims.draws import explain_dashes, judge_best, judge_together
 from kmdr.claims.effects import estimate, outcome, part_of
 from kmdr.claims.reported import numbers
 
@@ -24,11 +24,9 @@ SCOPE = ("nips", "bio")
 CATEGORIES = {"NS": "Neuroscience", "LT": "Learning Theory", "CN": "Control"}
 STANDS_FOR = {"ruyter": ("NS", "CN"), "hand": ("CN",), "information": ("NS",), "code": ("LT", "CN")}
 ALMOST_ALL = Margin(0.95, "share of a word's occurrences that is almost all", least=0.5, most=1.0)
-ALIKE = Margin(
-    0.9, "share of papers in the same cluster that makes two partitions approximately equal", least=0.5, most=1.0
-)
+ALIKE = Margin(0.9, "smallest share of papers in the same cluster counted as approximately equal", least=0.5, most=1.0)
 AMONG = Margin(
-    FIGURE_R, "number of scores that are the largest", {"words that the figure names": len(NAMED)}, least=11, most=300
+    FIGURE_R, "number of scores counted as the largest", {"words that the figure names": len(NAMED)}, least=11, most=300
 )
 # Table 1's results at r = 10k, of which §5 says that they are good, and of Bio's that Lloyd "worked almost perfectly".
 SUFFICES = Margin(
@@ -57,15 +55,15 @@ def _against_table(results: Results, quantity: str) -> Finding:
         m = BEST_OF if number.method == "leverage" else 1
         at = "all features" if np.isnan(number.r) else f"r = {number.r:.0f}"
         draws.append(judge_best(f"{symbol} at {at}, reported − ours", number, rows["objective"], rows[quantity], m))
-        words.append(f"{number.value:.3f} against {draws[-1].law('.3f')} at {at}")
+        words.append(f"{at}: {number.value:.3f}, {draws[-1].law('.3f')}")
         count = max(count, len(rows))
     if not draws:
         raise NotRunError(f"no rows of {STUDY} on nips")
     every = judge_together(f"{symbol}, {counted(len(draws), 'number')} together", draws)
     return Finding(
         [*(draw.component for draw in draws), every],
-        f"Reported {symbol} against our mean [95 % prediction interval, {count} runs] is {', '.join(words)}; jointly, "
-        f"the reported values have p = {every.p_against:.2g}.",
+        f"{symbol} reported, and ours [95 % prediction interval, {count} runs]: {'; '.join(words)}"
+        f"{explain_dashes(draws)}. Jointly the reported values have p = {every.p_against:.2g}.",
     )
 
 

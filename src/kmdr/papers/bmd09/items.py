@@ -23,8 +23,8 @@ def table1(results: Results) -> Table:
     """
     note = (
         "Ours: mean of the best of 30 runs by F (all: of a single run); low to high: central 95 % of its distribution; "
-        "≤ reported: the probability of the reported value or less; typical run: mean of single runs. The prediction "
-        "intervals of the claims also count that the number of runs is limited, so they may be wider."
+        "≤ reported: the probability of the reported value or less; typical run: mean of single runs. Intervals in "
+        "the claims include the uncertainty from finitely many runs and may be wider."
     )
     return selection_table(
         results, "bmd09_table1", {"leverage": STUDY, "none": STUDY}, {"leverage": BEST_OF, "none": 1}, note

@@ -43,15 +43,17 @@ from .protocol import DIMENSIONS, FIGURE1, FIGURE1_TIMES, ORL, TABLE2, TABLE2_SI
 SETTLED = 90  # the t beyond which "the increase of t seems to become irrelevant"
 FEW = 25  # the fifth of the t = 5, 10, …
 STEP = (20, 25)  # the step of t that the paper gives as an example
-IRRELEVANT = Margin(0.1, "share of a curve's whole change that is irrelevant", least=0.01, most=0.9)
-HALF = Margin(0.5, "share of a decrease that is large", least=0.1, most=0.99)
-UNRELATED = Margin(0.25, "share of steps that shows F and P not to be directly related", least=0.025, most=0.9)
+IRRELEVANT = Margin(0.1, "largest share of a curve's whole change counted as irrelevant", least=0.01, most=0.9)
+HALF = Margin(0.5, "smallest share of a decrease counted as large", least=0.1, most=0.99)
+UNRELATED = Margin(0.25, "smallest share of steps counted as no direct relation of F and P", least=0.025, most=0.9)
 # Half of an increase along a straight line; a quarter along a parabola from its vertex.
-LINEAR = Margin(0.25, "distance from ½ of the share of the increase at the middle t that is almost linear", most=0.49)
+LINEAR = Margin(
+    0.25, "largest distance from ½ of the share of the increase at the middle t counted as linear", most=0.49
+)
 SPEED_UP = Margin(0.2, "part of the time that is about a tenth", {"almost 90 % less": 0.1, "1.1 s of 10 s": 0.11})
-MUCH = Margin(0.5, "ratio of times that is much faster", {"RP ÷ LS in the paper": 0.03 / 0.32})
+MUCH = Margin(0.5, "largest ratio of times counted as much faster", {"RP ÷ LS in the paper": 0.03 / 0.32})
 # The paper's own differences at t = 50 are .1225 and .13.
-SLIGHTLY = Margin(0.15, "difference of P that is slight", {"RP − LLE at t = 50 in Table 2": 0.13}, most=0.5)
+SLIGHTLY = Margin(0.15, "largest difference of P counted as slight", {"RP − LLE at t = 50 in Table 2": 0.13}, most=0.5)
 POINTS = 400  # images, so that P of one partition is a multiple of 1/400
 FAILURE = 0.03  # Theorem 1, without the failures of k-means itself
 RATIO = 1 + (1 + 1 / 3)  # (1 + (1 + ε)γ) for γ = 1 and ε = 1/3
@@ -175,14 +177,14 @@ def accuracy_is_not_objective(results: Results) -> Finding:
         1 - against.mean(axis=1), UNRELATED, "share of steps",
     )  # fmt: skip
     components = part_of("direct", [component])
-    words = f"F and P do not move in opposite directions in {estimate(component, '.0%')} of the steps of t"
+    words = f"F and P do not move in opposite directions in {estimate(component, '.0%')} of all steps of t"
     sizes = [int(t) for t in F.columns]
     if (*STEP,) in pairwise(sizes):
         apart = 1 - against[:, sizes.index(STEP[0])]
         label = f"share of runs in which F and P do not move against each other from t = {STEP[0]} to {STEP[1]}, above"
         named = share(f"{label} {LEVEL}", int(apart.sum()), len(apart), LEVEL)
         components += part_of("step", [named])
-        words += f", in that from t = {STEP[0]} to {STEP[1]} in {estimate(named, '.0%')} of the runs"
+        words += f", and in {estimate(named, '.0%')} of runs from t = {STEP[0]} to {STEP[1]}"
     return Finding(components, f"{words}.")
 
 

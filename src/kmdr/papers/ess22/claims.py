@@ -33,7 +33,10 @@ from .protocol import (
 )
 
 CLOSE = Margin(
-    0.002, "difference of mean distortions that is small", {"largest published standard error": 0.0017}, least=0.0002
+    0.002,
+    "largest difference of mean distortions counted as small",
+    {"largest published standard error": 0.0017},
+    least=0.0002,
 )
 
 

@@ -28,7 +28,11 @@ from .protocol import DATASETS, GENERATED, NAMES, REDUCERS, STUDIES, powers_of_r
 STABLE = Margin(0.25, "largest power of r in a stable time")
 SIGNIFICANTLY = Margin(0.5, "ratio of times that is significantly faster", least=0.02, most=0.99)
 SEVERAL_HUNDRED = Margin(
-    200, "ratio of times that is several hundred", {"a hundred": 100, "three hundred": 300}, least=1.5, most=2000
+    200,
+    "smallest ratio of times counted as several hundred",
+    {"a hundred": 100, "three hundred": 300},
+    least=1.5,
+    most=2000,
 )
 
 
@@ -153,15 +157,15 @@ def _describe_generated(dataset: str, parts: Sequence[Part]) -> str:
         for what in dict.fromkeys(part.what for part in once):
             listed = ", ".join(_effect_once(part) for part in once if part.what == what)
             effects.append(f"the {what} {listed}")
-        measured = "one timing" if all(part.component.kind == "time" for part in once) else "one repetition"
-        texts.append(f"{measured}, no conclusion: {'; '.join(effects)}")
+        measured = "single timing" if all(part.component.kind == "time" for part in once) else "single repetition"
+        texts.append(f"{measured}, not tested: {'; '.join(effects)}")
     return f"on generated {dataset_label(dataset)} {GENERATED[dataset]} (not counted) {'; '.join(texts)}"
 
 
 def _effect_once(part: Part) -> str:
     low, high = part.component.bounds
     effect = _effect(part)
-    return effect if low <= part.component.effect <= high else f"{effect} (not as stated)"
+    return effect if low <= part.component.effect <= high else f"{effect} (contrary to the claim)"
 
 
 def _effect(part: Part) -> str:

@@ -6,7 +6,7 @@ from kmdr.claims.catalogue import Finding, claim
 from kmdr.claims.effects import estimate, mean_by_repetition, paired, together
 
 STUDY = "mypaper_fig1"
-WITHIN = Margin(0.1, "change of log F that is none")  # ours: the report says where the verdict would be another
+WITHIN = Margin(0.1, "negligible change of log F")  # ours: the report says where the verdict would be another
 
 
 @claim("mypaper-1", "Random signs keep the objective of k-means on all features.", "§1", studies=[STUDY])
