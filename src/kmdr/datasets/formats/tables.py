@@ -1,4 +1,4 @@
-"""Read tables (CSV and its relatives, Parquet, Excel's xlsx) to a DataFrame, and files of labels.
+"""Read tables (CSV and its relatives, Parquet, Excel's xlsx) to a DataFrame.
 
 Unless options set them, the separator, the decimal sign and whether the first line names the columns are determined
 from the first lines of a text. Labels are compared as they are written.
@@ -22,19 +22,15 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.datasets.file_options import AUTO, DECIMALS, DEFAULTS, SEPARATORS, FileOptions
-from kmdr.datasets.formats import arrays, hdf5, vectors
+from kmdr.datasets.file_options import AUTO, DECIMALS, SEPARATORS, FileOptions
 from kmdr.datasets.formats.common import (
     COMPRESSED,
     READ_BYTES,
     Content,
     afford,
-    decoded,
     import_extra,
-    memory_limit,
     reading,
     text_encoding,
-    unpacked,
 )
 
 # pandas 3.1 always reads numbers exactly, and warns of the option.
@@ -155,8 +151,9 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
         if not any(lines[comments:]):
             comments = 0
         if separator == AUTO:
-            separator = _separator([line.decode("latin-1") for line in lines[comments:]], usual)  # separators are ASCII
-        columns = len(_cells(lines[comments if of_excel else 0].decode("latin-1"), separator))
+            # Separators are ASCII.
+            separator = likely_separator([line.decode("latin-1") for line in lines[comments:]], usual)
+        columns = len(split_cells(lines[comments if of_excel else 0].decode("latin-1"), separator))
         if len(lines[0]) > _HEAD_BYTES or columns > _MAX_COLUMNS:
             raise UserError(
                 f"{path.name} has a first line of {len(lines[0])} bytes or more and {columns} columns or more, but "
@@ -174,20 +171,21 @@ def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
         encoding = text_encoding(path, "CSV", blocks())
     # The last line of the sample may be incomplete.
     texts = [line.decode(encoding, "replace") for line in lines[: max(comments + 1, len(lines) - 1)]]
-    rows = [_cells(text, separator) for text in texts[comments:] if text.strip()]
+    rows = [split_cells(text, separator) for text in texts[comments:] if text.strip()]
     if rows and separator != "space" and rows[0][-1:] and rows[0][-1].endswith(("\n", "\r")):
         raise UserError(
             f"the first line of {path.name} ends within a quoted cell; remove the line breaks from its names, or the "
             "quotation mark"
         )
-    names = _cells(texts[comments - 1].lstrip("# "), separator) if comments > bool(of_excel) else []
+    names = split_cells(texts[comments - 1].lstrip("# "), separator) if comments > bool(of_excel) else []
     if not rows or len(names) != len(rows[0]) or all(map(is_number, names)):
         names = []
     quotes = [text.count('"') >= 2 * columns for text in texts[comments:] if text.strip()]
     return _Sample(rows, separator, encoding, comments, names, quotes[:1] == [True] and not all(quotes))
 
 
-def _cells(line: str, separator: str) -> list[str]:
+def split_cells(line: str, separator: str) -> list[str]:
+    """Return the cells of a line of text, split at the separator of this name in `SEPARATORS`."""
     if separator == "space":
         return line.split()
     try:
@@ -196,14 +194,15 @@ def _cells(line: str, separator: str) -> list[str]:
         return line.split(SEPARATORS[separator])
 
 
-def _separator(lines: Sequence[str], usual: str) -> str:
-    """Return the separator with which most lines are as long as the first, and most cells are numbers.
+def likely_separator(lines: Sequence[str], usual: str) -> str:
+    """Return the separator with which most of the first lines are as long as the first, and most cells are numbers.
 
     If none is better, it is the usual one of the extension.
     """
+    sample = [line for line in lines[:_SAMPLE_LINES] if line.strip()]
 
     def score(separator: str) -> float:
-        rows = [_cells(line, separator) for line in lines if line.strip()]
+        rows = [split_cells(line, separator) for line in sample]
         if not rows or len(rows[0]) < 2:
             return 0.0
         alike = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
@@ -220,7 +219,7 @@ def _decimal(path: Path, sample: _Sample) -> str:
     points = any("." in cell and is_number(cell) for cell in cells)
     if sample.separator == "comma" or not with_comma or points:
         return "point"
-    small = all(len(cell.lstrip("+-")) <= 3 for cell in cells if _INTEGER.fullmatch(cell))
+    small = all(len(cell.lstrip("+-")) <= 3 for cell in cells if is_whole(cell))
     if small and all(map(_WITH_THOUSANDS.fullmatch, with_comma)):
         raise UserError(
             f"the comma in {with_comma[0]!r} of {path.name} may separate decimals or thousands; set "
@@ -274,7 +273,7 @@ def _is_text_header(
             return None
         return not recurring or (None if above_numbers else False)
     values = [float(first[j].replace(decimal, ".")) for j in numbers]
-    whole, rising = all(_INTEGER.fullmatch(first[j]) for j in numbers), all(a < b for a, b in pairwise(values))
+    whole, rising = all(is_whole(first[j]) for j in numbers), all(a < b for a, b in pairwise(values))
     differs = above_numbers or all(_decimals(_below(rest, j), decimal) for j in numbers)
     if not (whole and rising):
         # Identifiers and wavelengths are names of columns, too.
@@ -298,7 +297,7 @@ def _is_number_header(
     regular = counted or _even(values)
     below = [_below(rest, j) for j in numbers]
     decimals = [cells for cells in below if _decimals(cells, decimal)]
-    if all(_INTEGER.fullmatch(first[j]) for j in numbers):
+    if all(is_whole(first[j]) for j in numbers):
         if counted and not first[0]:
             # pandas writes a matrix with its index like this.
             index = _below(rest, 0)
@@ -331,7 +330,7 @@ def _mostly_numbers(cells: Sequence[str], decimal: str) -> bool:
 
 def _decimals(cells: Sequence[str], decimal: str) -> bool:
     """Return whether there are cells, and all are numbers with decimals."""
-    numbers = (is_number(cell.replace(decimal, ".")) and not _INTEGER.fullmatch(cell) for cell in cells)
+    numbers = (is_number(cell.replace(decimal, ".")) and not is_whole(cell) for cell in cells)
     return bool(cells) and all(numbers)
 
 
@@ -348,6 +347,11 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return "_" not in text
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number in ASCII digits."""
+    return _INTEGER.fullmatch(text) is not None
 
 
 def parquet(path: Path, limit: float, options: FileOptions) -> Content:
@@ -420,8 +424,11 @@ def afford_parquet(path: Path, limit: float) -> tuple[list[str], bool]:
     return texts, len(set(names)) < len(names)
 
 
-def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, list[list[str]]]:
-    """Return the name of a sheet, the number of sheets, its number of empty first rows, and the rows after these."""
+def inspect_sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, list[list[str]]]:
+    """Return the name of a sheet, the number of sheets, its number of empty first rows, and the rows after these.
+
+    The sheet is `matrix`, or by default the first.
+    """
     openpyxl = import_extra("openpyxl", "xlsx", path)
     with zipfile.ZipFile(path) as archive:
         afford(path, "unpacks to too much", float(sum(info.file_size for info in archive.infolist())), limit)
@@ -453,7 +460,7 @@ def xlsx(path: Path, limit: float, options: FileOptions) -> Content:
     matrix, label = options.matrix, options.label
     import_extra("openpyxl", "xlsx", path)
     with reading(path, "xlsx"):
-        sheet, sheets, above, sample = _sheet(path, limit, matrix)
+        sheet, sheets, above, sample = inspect_sheet(path, limit, matrix)
         named = _decide_header(path, sample[0], sample[1:], options.header, ".", label, False)
         columns = _columns(path, sample[0] if named else None, len(sample[0]), label)
         frame = pd.read_excel(
@@ -685,7 +692,7 @@ def as_labels(texts: Iterable[str]) -> NDArray[Any]:
 
 
 def _number(text: str) -> int | float | None:
-    if _INTEGER.fullmatch(text) and len(text) <= _LONGEST:
+    if is_whole(text) and len(text) <= _LONGEST:
         return int(text)
     return float(text) if is_number(text) else None
 
@@ -706,96 +713,3 @@ def _similar_labels(labels: Any) -> str:
         f"labels {' and '.join(map(repr, several))} are different classes, because labels are compared as they are "
         "written; write them alike if they are one class"
     )
-
-
-def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
-    """Read labels from a separate file, and say where in it they are.
-
-    It is ``.npy``, text with one label per line, or a table whose column `label` is read. Text with one line more than
-    the n points has a header.
-    """
-    suffix, encoding = path.suffix.lower(), ""
-    with reading(path, "label"):
-        if suffix == ".npy":
-            return _npy_labels(path, n, label)
-        limit = memory_limit([path], DEFAULTS["max_gb"])
-        if suffix == ".mat":
-            return _mat_labels(path, limit, label)
-        if vectors.sniff(path) == "idx":
-            return vectors.idx_array(path, limit), path.name
-        if suffix in COMPRESSED:
-            suffix = Path(path.stem).suffix.lower()
-        if suffix in (".parquet", ".pq"):
-            content = parquet(path, limit, FileOptions(label=label))
-            if content.labels is None:
-                names = list(map(str, content.A.columns))
-                content = parquet(path, limit, FileOptions(label=_single_column(path, names)))
-            return content.labels, f"{path.name}, {content.labelled}"
-        if suffix in (".xlsx", ".xlsm"):
-            sheet, _, above, _ = _sheet(path, limit)
-            cells = pd.read_excel(
-                path, sheet_name=sheet, header=None, engine="openpyxl", dtype=object, na_filter=False, skiprows=above
-            )
-            rows = [[str(cell).strip() for cell in row] for row in cells.to_numpy(object)]
-        else:
-            text, encoding = decoded(path, "label", b"".join(unpacked(path, limit)))
-            lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-            lines = lines[:-1] if lines[-1] == "" else lines
-            rows = [[line] for line in lines]
-            if suffix in (".csv", ".tsv"):
-                usual = "tab" if suffix == ".tsv" else "comma"
-                best = _separator(lines[:_SAMPLE_LINES], usual)
-                split = [_cells(line, best) for line in lines] if best != "space" else rows
-                # A single column may be quoted.
-                split = split if max(map(len, split), default=1) > 1 else [next(reader([line]), [""]) for line in lines]
-                rows = split if len({len(row) for row in split}) == 1 and any(split) else rows
-    named = len(rows) == n + 1
-    names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]) if rows else 1)]
-    if label and label not in names:
-        raise unknown(f"column of {path.name}", label, names)
-    if names.count(label) > 1:
-        raise UserError(f"{path.name} has {names.count(label)} columns named {label!r}; rename the others in the file")
-    at = names.index(label or _single_column(path, names))
-    texts = [row[at] for row in rows[named:]]
-    if named:
-        refuse_label_as_name(path, names[at], texts)
-    where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
-    where += ", not UTF-8, so read as Windows-1252" if encoding == "cp1252" else ""
-    return as_labels(texts), where
-
-
-def refuse_label_as_name(path: Path, name: str, labels: Sequence[str]) -> None:
-    """Refuse a first line beyond one line per point if it does not seem to name the column of labels."""
-    if name != "0" and name in labels:  # pandas names an unnamed column 0
-        raise UserError(
-            f"{path.name} has {len(labels) + 1} lines for {len(labels)} points, and the first line, {name!r}, is one "
-            "of the labels below it; remove the extra line"
-        )
-
-
-def _npy_labels(path: Path, n: int, label: str) -> tuple[NDArray[Any], str]:
-    """Read labels from an array, of which a column is named by its number from 0."""
-    array = np.load(path, allow_pickle=False)
-    if array.ndim != 2 or 1 in array.shape or len(array) != n:
-        return array, path.name
-    names = [str(j) for j in range(array.shape[1])]
-    if label and label not in names:
-        raise unknown(f"column of {path.name}", label, names)
-    column = label or _single_column(path, names)
-    return array[:, int(column)], f"{path.name}, column {column!r}"
-
-
-def _mat_labels(path: Path, limit: float, label: str) -> tuple[NDArray[Any], str]:
-    """Read labels from a variable of a MAT file: the named one, one with a usual name, or the only one."""
-    held = hdf5.mat_variables(path)
-    name = arrays.pick_classes(path, held, label) or _single_column(path, held or [""])
-    return np.asarray(hdf5.mat(path, limit, FileOptions(matrix=name)).A), f"{path.name}, variable {name!r}"
-
-
-def _single_column(path: Path, names: Sequence[str]) -> str:
-    if len(names) > 1:
-        raise UserError(
-            f"{path.name} has {len(names)} columns; choose the labels, e.g. dataset.labels={path.name}:{names[0]} "
-            f"(columns: {', '.join(names[:_SHOWN_CELLS])}{', …' * (len(names) > _SHOWN_CELLS)})"
-        )
-    return names[0]
