@@ -26,7 +26,8 @@ from kmdr import datasets
 from kmdr.base.errors import UserError
 from kmdr.datasets import validation
 from kmdr.datasets.file_options import FileOptions
-from kmdr.datasets.formats import readers, tables
+from kmdr.datasets.formats import readers
+from kmdr.datasets.formats.label_files import read_labels
 from kmdr.datasets.formats.profile import lines, profile
 
 A = np.array([[1.0, 0.0, 2.5], [0.0, 3.0, 0.0], [4.0, 5.0, 6.0], [0.0, 0.0, 1.0]])
@@ -415,7 +416,7 @@ def test_labels_are_read_from_files_of_many_kinds(tmp_path, name):
     else:
         data = "".join(f"{value}\n" for value in values).encode()
         path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    labels, where = tables.label_file(path, 4)
+    labels, where = read_labels(path, 4)
     assert validation.codes(labels, "a").tolist() == [1, 0, 1, 0]
     assert where.startswith(name)
 

@@ -19,6 +19,7 @@ from kmdr.base.errors import UserError
 from kmdr.datasets import validation
 from kmdr.datasets.formats import readers as formats
 from kmdr.datasets.formats import svmlight, tables
+from kmdr.datasets.formats.label_files import read_labels
 from kmdr.datasets.sources import text_like
 
 DENSE = np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -3.0], [0.0, 0.25, 0.0], [7.0, 0.0, 0.0]])
@@ -278,11 +279,8 @@ def test_labels_take_memory_by_their_own_lengths(tmp_path):
     labels = np.array(["b" * 10**6, *["a", "c"] * 50_000], dtype=object)
     assert validation.codes(labels, "a.csv")[:3].tolist() == [1, 0, 2]
     (tmp_path / "labels.txt").write_text("\n".join(labels))
-    assert validation.codes(tables.label_file(tmp_path / "labels.txt", len(labels))[0], "labels.txt")[:3].tolist() == [
-        1,
-        0,
-        2,
-    ]
+    read, _ = read_labels(tmp_path / "labels.txt", len(labels))
+    assert validation.codes(read, "labels.txt")[:3].tolist() == [1, 0, 2]
 
 
 class Bomb:

@@ -38,7 +38,7 @@ from kmdr.multiverse import plausibility as of_tables
 from kmdr.multiverse.choices import Multiverse, multiverse_of, multiverses, settings_on_dataset, settled
 from kmdr.multiverse.distributions import distribution_of_best, distribution_of_share
 from kmdr.multiverse.factorial import design, shapley_shares
-from kmdr.multiverse.findings import Findings, find
+from kmdr.multiverse.findings import Findings, compute_findings
 from kmdr.multiverse.plausibility import cells, cross_validated, least_p, plausibility
 from kmdr.multiverse.power import power
 from kmdr.multiverse.section import _holds, _options, _shares, explanation, multiverse_section
@@ -347,7 +347,7 @@ def universes_and_rows(rng):
 
 def test_from_rows_to_findings(rng):
     own, results, settled_ = universes_and_rows(rng)
-    findings = find(results, own, settled_)
+    findings = compute_findings(results, own, settled_)
     assert findings.universes[0] == ("yes", "sampled")
     assert len(findings.numbers) == 8
     assert findings.universes[findings.nearest][0] == "no"
@@ -376,10 +376,11 @@ def test_further_repetitions_of_other_studies_count_for_numbers_and_not_for_comp
     more = again.assign(repeat=again["repeat"] + 60, accuracy=again["accuracy"].astype(float) + 0.01)
     other_seed = more.assign(seed=more["seed"].astype(int) + 1, accuracy=0.1)
     other_r = more[more["reducer"] == "leverage"].assign(r=20, accuracy=0.1)
-    before, nothing_new = find(results, own, settled_), find(results, own, settled_, pd.concat([again, other_seed]))
+    before = compute_findings(results, own, settled_)
+    nothing_new = compute_findings(results, own, settled_, pd.concat([again, other_seed]))
     assert np.array_equal(before.logs, nothing_new.logs)
     assert np.array_equal(before.p, nothing_new.p)
-    after = find(results, own, settled_, pd.concat([again, more, other_seed, other_r]))
+    after = compute_findings(results, own, settled_, pd.concat([again, more, other_seed, other_r]))
     position = next(i for i, n in enumerate(after.numbers) if n.quantity == "accuracy" and n.method == "leverage")
     assert (before.runs[position], after.runs[position]) == (60, 120)
     assert after.distributions[0][position].mean == pytest.approx(
@@ -400,15 +401,15 @@ def test_universes_that_lack_rows_are_left_out(rng):
     own, results, settled_ = universes_and_rows(rng)
     rows = results.all_rows
     with pytest.raises(NotRunError, match="fewer than two"):
-        find(Results(rows[rows["config_hash"] != "c"]), own, settled_)
-    some = find(results, own, [*settled_[:2], Settled(("no", "unheard of"), settled_[0].configs)])
+        compute_findings(Results(rows[rows["config_hash"] != "c"]), own, settled_)
+    some = compute_findings(results, own, [*settled_[:2], Settled(("no", "unheard of"), settled_[0].configs)])
     assert len(some.universes) == 2
 
 
 def test_the_paper_itself_stays_as_it_is(rng):
     own, results, settled_ = universes_and_rows(rng)
     before = results.all_rows.copy()
-    find(results, own, settled_)
+    compute_findings(results, own, settled_)
     pd.testing.assert_frame_equal(results.all_rows, before)
 
 
@@ -736,7 +737,7 @@ def test_a_tail_is_the_two_sided_probability_of_a_reported_number(rng):
 
 def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(rng):
     own, results, settled_ = universes_and_rows(rng)
-    findings = find(results, own, settled_)
+    findings = compute_findings(results, own, settled_)
     labels = [str(i) for i in range(len(findings.numbers))]
     p = np.array([0.01 if universe[0] == "yes" else 0.4 for universe in findings.universes])
     few, many = np.full(4, 0.3), np.full(4, 0.01)
@@ -777,7 +778,7 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
 
 def test_tables_of_a_multiverse_name_its_choices_in_words(rng):
     own, results, settled_ = universes_and_rows(rng)
-    findings = find(results, own, settled_)
+    findings = compute_findings(results, own, settled_)
     choices = {"rescaled": own.choices["rescaled"], "first_start_bmd09": own.choices["starts"]}
     findings = replace(findings, spec=replace(own, choices=choices))
     labels = [str(i) for i in range(len(findings.numbers))]

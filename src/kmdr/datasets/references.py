@@ -1,4 +1,7 @@
-"""Reference labelings of a dataset: several, or with a label that marks noise, as matrices of classes."""
+"""Reference labelings of a dataset: several, or with a label that marks noise, as matrices of classes.
+
+Files of labels are read by `kmdr.datasets.formats.label_files`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -5,6 +5,7 @@ reference run. They decide the order of tasks, the time left and what fits a bud
 """
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -202,7 +203,11 @@ def wall_seconds(tasks: Iterable[Task], seconds: Seconds, n_jobs: int) -> dict[T
 # -- what fits -------------------------------------------------------------------------------------------------------
 
 
-def _line(task: Task) -> tuple[str, str]:
+# A study and the hash of a configuration in it: a method on a dataset.
+Configuration = tuple[str, str]
+
+
+def _configuration(task: Task) -> Configuration:
     return task.study, task.config_hash
 
 
@@ -241,39 +246,52 @@ def choose(
         for study, group in _group_by_study(tasks)
     }
     cost = wall_seconds(left, seconds, n_jobs)
-    out: dict[tuple[str, str], str] = {}
+    omitted: set[Configuration] = set()
     if limits.task_seconds is not None:
-        out = {_line(task): _label(task) for task in left if seconds(task) > limits.task_seconds}
+        omitted = {_configuration(task) for task in left if seconds(task) > limits.task_seconds}
 
     def repeats(fraction: float) -> dict[str, int]:
         return {study: max(least[study], int(fraction * full[study] + 1e-9)) for study in full}
 
-    def taken(fraction: float) -> list[Task]:
-        planned = repeats(fraction)
-        return [task for task in left if task.repeat < planned[task.study] and _line(task) not in out]
+    def planned(fraction: float) -> list[Task]:
+        repeats_of = repeats(fraction)
+        return [task for task in left if task.repeat < repeats_of[task.study] and _configuration(task) not in omitted]
 
     fraction = 1.0
     if limits.budget is not None:
         available = max(0.0, limits.budget - ALLOWANCE_SECONDS - spent)
-        lines: defaultdict[tuple[str, str], float] = defaultdict(float)
-        labels = {_line(task): _label(task) for task in left}
-        for task in taken(0.0):
-            lines[_line(task)] += cost[task]
-        for line in sorted(lines, key=lambda line: (-lines[line], line)):
-            if sum(cost for kept, cost in lines.items() if kept not in out) <= available:
-                break
-            out[line] = labels[line]
-        fractions = sorted({repeat / R for R in full.values() for repeat in range(R + 1)})
-        low, high = 0, len(fractions)  # fractions[low] fits, if anything does; fractions[high] does not
-        while high - low > 1:
-            middle = (low + high) // 2
-            fits = sum(cost[task] for task in taken(fractions[middle])) <= available
-            low, high = (middle, high) if fits else (low, middle)
-        fraction = fractions[low]
-    left_out: dict[str, list[str]] = {study: [] for study in full}
-    for (study, _), label in sorted(out.items(), key=lambda item: (item[0][0], item[1])):
-        left_out[study].append(label)
-    return Plan(balanced_order(taken(fraction), seconds), cost, repeats(fraction), left_out)
+        omitted |= _choose_expensive(planned(0.0), cost, available)
+
+        def fits(fraction: float) -> bool:
+            return sum(cost[task] for task in planned(fraction)) <= available
+
+        fraction = _largest_fitting_fraction(full, fits)
+    labels = {_configuration(task): _label(task) for task in left}
+    left_out = {study: sorted(labels[key] for key in omitted if key[0] == study) for study in full}
+    return Plan(balanced_order(planned(fraction), seconds), cost, repeats(fraction), left_out)
+
+
+def _choose_expensive(tasks: Sequence[Task], cost: Mapping[Task, float], available: float) -> set[Configuration]:
+    """Return the configurations to omit, the most expensive first, so that the others fit in the time available."""
+    costs: defaultdict[Configuration, float] = defaultdict(float)
+    for task in tasks:
+        costs[_configuration(task)] += cost[task]
+    omitted: set[Configuration] = set()
+    for most_expensive in sorted(costs, key=lambda key: (-costs[key], key)):
+        if sum(seconds for key, seconds in costs.items() if key not in omitted) <= available:
+            break
+        omitted.add(most_expensive)
+    return omitted
+
+
+def _largest_fitting_fraction(full: Mapping[str, int], fits: Callable[[float], bool]) -> float:
+    """Return the largest fraction of the repetitions of all studies that fits; 0 if none does.
+
+    A larger fraction fits only if all smaller ones do. `full` has all repetitions of each study.
+    """
+    fractions = sorted({repeat / R for R in full.values() for repeat in range(R + 1)})
+    fitting = bisect_left(fractions, True, key=lambda fraction: not fits(fraction))
+    return fractions[max(0, fitting - 1)]
 
 
 def _group_by_study(tasks: Sequence[Task]) -> Iterable[tuple[str, list[Task]]]:

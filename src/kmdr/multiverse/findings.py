@@ -11,11 +11,10 @@
   are counted over the universes whose runs can decide it (`kmdr.multiverse.power`).
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -186,6 +185,14 @@ class _Estimate(NamedTuple):
     runs: int
 
 
+class _Universe(NamedTuple):
+    """A universe that was run: its options, its rows in the multiverse, and the estimates by the number's position."""
+
+    options: tuple[str, ...]
+    rows: pd.DataFrame
+    estimates: Mapping[int, _Estimate]
+
+
 class _Reader:
     """Reads the numbers of universes from their rows; what many universes share is read once."""
 
@@ -289,7 +296,7 @@ def _outcomes(
     )
 
 
-def find(
+def compute_findings(
     results: Results, spec: Multiverse, settled: Sequence[Settled], others: pd.DataFrame | None = None
 ) -> Findings:
     """Return the findings from the rows of a multiverse.
@@ -306,63 +313,76 @@ def find(
     NotRunError
         When fewer than two universes have rows.
     """
+    universes = _universes_with_rows(results, spec, settled, others)
+    if len(universes) < 2:
+        raise NotRunError(f"fewer than two universes of {spec.paper} have rows")
+    every = numbers_of(spec)
+    positions = [
+        position
+        for position in _without_repeats(every, universes[0].rows)
+        if all(position in universe.estimates for universe in universes)
+    ]
+    several = [every[position] for position in positions]
+    estimates = [[universe.estimates[position] for position in positions] for universe in universes]
+    distributions = [[estimate.distribution for estimate in of_universe] for of_universe in estimates]
+    logs = _evaluate(Distribution.log_likelihood, distributions, several)
+    rng, of_cells = np.random.default_rng(_SEED), cells(several)
+    together = logs.sum(axis=1)
+    outcomes, powers = _outcomes(results, spec, [universe.rows for universe in universes])
+    return Findings(
+        spec, [universe.options for universe in universes], several, distributions, logs,
+        p=np.array([plausibility(some, several, log, rng) for some, log in zip(distributions, together, strict=True)]),
+        least_p=np.array([least_p(some, of_cells) for some in distributions]),
+        runs=np.array([estimate.runs for estimate in estimates[0]], dtype=np.int64),
+        shares=_shares(spec, universes, positions), check=cross_validated(logs, of_cells),
+        tails=_evaluate(Distribution.tail, distributions, several), outcomes=outcomes, powers=powers,
+    )  # fmt: skip
+
+
+def _universes_with_rows(
+    results: Results, spec: Multiverse, settled: Sequence[Settled], others: pd.DataFrame | None
+) -> list[_Universe]:
+    """Return the universes of a multiverse that have all their rows, with the estimates of the numbers in each."""
     rows = results.rows([f"{STUDY}{name}" for name in spec.studies], mixed=True)
     by_config = {str(key): group for key, group in rows.groupby("config_hash")}
     every_run = _with_further(rows, rows.iloc[:0] if others is None else others)
     runs_by_config = {str(key): group for key, group in every_run.groupby("config_hash")}
     reader, names = _Reader(spec), set(spec.universes)
-    universes, tables, read = [], [], []
+    universes = []
     for universe in settled:
         of_universe = _rows_of(by_config, universe) if universe.options in names else None
         runs = _rows_of(runs_by_config, universe)
         if of_universe is not None and runs is not None:
-            universes.append(universe.options)
-            tables.append(of_universe)
-            read.append(reader.estimates(runs, universe.options))
-    if len(universes) < 2:
-        raise NotRunError(f"fewer than two universes of {spec.paper} have rows")
-    every, counts = numbers_of(spec), Counter(position for of_universe in read for position in of_universe)
-    positions = [position for position in _without_repeats(every, tables[0]) if counts[position] == len(universes)]
-    several = [every[position] for position in positions]
-    distributions = [[of_universe[position].distribution for position in positions] for of_universe in read]
-    logs, tails = (
-        np.array(
-            [
-                [
-                    measure(distribution, n.value, n.reading_error)
-                    for distribution, n in zip(of_universe, several, strict=True)
-                ]
-                for of_universe in distributions
-            ],
-            dtype=float,
-        ).reshape(len(universes), len(several))
-        for measure in (Distribution.log_likelihood, Distribution.tail)
-    )
-    rng, of_cells = np.random.default_rng(_SEED), cells(several)
-    together = logs.sum(axis=1)
-    outcomes, powers = _outcomes(results, spec, tables)
-    return Findings(
-        spec, universes, several, distributions, logs,
-        p=np.array([plausibility(some, several, log, rng) for some, log in zip(distributions, together, strict=True)]),
-        least_p=np.array([least_p(some, of_cells) for some in distributions]),
-        runs=np.array([read[0][position].runs for position in positions], dtype=np.int64),
-        shares=_shares(spec, universes, read, positions), check=cross_validated(logs, of_cells), tails=tails,
-        outcomes=outcomes, powers=powers,
-    )  # fmt: skip
+            estimates = reader.estimates(runs, universe.options)
+            universes.append(_Universe(universe.options, of_universe, estimates))
+    return universes
 
 
-def _shares(
-    spec: Multiverse,
-    universes: Sequence[tuple[str, ...]],
-    read: Sequence[Mapping[int, _Estimate]],
-    positions: Sequence[int],
+def _evaluate(
+    measure: Callable[[Distribution, float, float], Any],
+    distributions: Sequence[Sequence[Distribution]],
+    several: Sequence[Number],
 ) -> Floats:
+    """Return a measure of each reported number by its distribution in each universe, as (universes, numbers) array."""
+    values = [
+        [
+            measure(distribution, number.value, number.reading_error)
+            for distribution, number in zip(of_universe, several, strict=True)
+        ]
+        for of_universe in distributions
+    ]
+    return np.array(values, dtype=float).reshape(len(distributions), len(several))
+
+
+def _shares(spec: Multiverse, universes: Sequence[_Universe], positions: Sequence[int]) -> Floats:
     """Return the share of the variance of each number's mean that each choice explains, with its 95 % interval."""
     options = [list(names) for names in spec.choices.values()]
-    points = [[names.index(name) for names, name in zip(options, universe, strict=True)] for universe in universes]
+    points = [
+        [names.index(name) for names, name in zip(options, universe.options, strict=True)] for universe in universes
+    ]
     shares = np.empty((len(options), len(positions), 3))
     for column, position in enumerate(positions):
-        means = np.array([of_universe[position].means for of_universe in read])
+        means = np.array([universe.estimates[position].means for universe in universes])
         of_number = shapley_shares(points, means)
         shares[:, column, 0] = of_number[:, 0]
         if not np.isnan(of_number[:, 1:]).all():

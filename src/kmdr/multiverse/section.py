@@ -24,7 +24,7 @@ from kmdr.figures.panels import dataset_label, quantity_label
 from kmdr.figures.style import reducer_styles
 from kmdr.figures.tables import Table, table_files
 from kmdr.multiverse.choices import STUDY, Multiverse, settings_on_dataset
-from kmdr.multiverse.findings import Findings, find
+from kmdr.multiverse.findings import Findings, compute_findings
 from kmdr.multiverse.power import POWER
 from kmdr.multiverse.specification_curve import Curve, specification_curves
 from kmdr.results.json_files import Settled
@@ -91,9 +91,12 @@ def multiverse_section(
     formats: Sequence[str] = FORMATS,
     others: pd.DataFrame | None = None,
 ) -> MultiverseSection:
-    """Return the figures, in some formats, tables and findings of a paper's multiverse; ``others`` as for `find`."""
+    """Return the figures, in some formats, tables and findings of a paper's multiverse.
+
+    ``others`` is that of `compute_findings`.
+    """
     try:
-        findings = attempt(lambda rows: find(rows, spec, settled, others), results)
+        findings = attempt(lambda rows: compute_findings(rows, spec, settled, others), results)
     except NotRunError as reason:
         return MultiverseSection(spec.paper, (f"Not run: {reason}.",), (), {})
     stem, labels = f"{spec.paper}_multiverse", _labels(findings.numbers)

@@ -1,4 +1,7 @@
-"""Read partitions that any program wrote: every column of a file of labels is one."""
+"""Read partitions that any program wrote: every column of a file of labels is one.
+
+`kmdr.datasets.formats.label_files` reads the labels of a dataset from a file or one of its columns.
+"""
 
 from collections.abc import Sequence
 from csv import reader
@@ -13,10 +16,14 @@ from kmdr.base.text import counted
 from kmdr.datasets.file_options import DEFAULTS, FileOptions
 from kmdr.datasets.formats import tables
 from kmdr.datasets.formats.arrays import map_npy
-from kmdr.datasets.formats.common import COMPRESSED, memory_limit, reading, unpacked
+from kmdr.datasets.formats.common import memory_limit, reading, unpacked
+from kmdr.datasets.formats.label_files import (
+    USUAL_SEPARATORS,
+    refuse_label_as_name,
+    split_lines,
+    uncompressed_suffix,
+)
 
-# Separators of text by its extension; other text is split by what most lines have in common.
-_USUAL = {".csv": "comma", ".tsv": "tab"}
 # Numbers of eight bytes that a cell of text takes in memory.
 _CELL = 10
 
@@ -52,7 +59,7 @@ def label_columns(path: Path, n: int) -> dict[str, NDArray[Any]]:
     for j, name in enumerate(names):
         texts = [row[j].strip() for row in rows[named:]]
         if named:
-            tables.refuse_label_as_name(path, name, texts)
+            refuse_label_as_name(path, name, texts)
         columns[name] = tables.as_labels(texts)
     return columns
 
@@ -74,16 +81,14 @@ def _rows(path: Path, n: int, limit: float) -> list[list[str]]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path.name} is not UTF-8 text ({error.reason}); save it as UTF-8") from error
-    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    lines = lines[:-1] if lines[-1] == "" else lines
+    lines = split_lines(text)
     if len(lines) not in (n, n + 1):
         raise UserError(f"{path.name} has {counted(len(lines), 'line')} for {n} points; give one line per point")
-    inner = Path(path.stem).suffix if path.suffix.lower() in COMPRESSED else path.suffix
-    separator = tables._separator(lines[: tables._SAMPLE_LINES], _USUAL.get(inner.lower(), "comma"))
-    first = tables._cells(lines[0], separator)
+    separator = tables.likely_separator(lines, USUAL_SEPARATORS.get(uncompressed_suffix(path), "comma"))
+    first = tables.split_cells(lines[0], separator)
     check_memory(f"the labels of {path.name}", float(_CELL * len(lines) * len(first)))
-    rows = [tables._cells(line, separator) for line in lines]
-    if separator == "space" and not all(tables._INTEGER.fullmatch(cell) for row in rows[1:] for cell in row):
+    rows = [tables.split_cells(line, separator) for line in lines]
+    if separator == "space" and not all(tables.is_whole(cell) for row in rows[1:] for cell in row):
         return [[line] for line in lines]  # labels of several words
     _refuse_ragged(path, rows)
     # A single column may be quoted.

@@ -16,6 +16,7 @@ from kmdr.base.text import counted
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats import arrays, tables
 from kmdr.datasets.formats.common import Content, import_extra, natural_key, reading, visible_files
+from kmdr.datasets.formats.label_files import read_labels
 from kmdr.datasets.formats.preprocessing import column_places, first_few, is_numeric, select_columns, setting
 from kmdr.datasets.streamed import Streamed, from_blocks, stack_rows
 
@@ -66,7 +67,7 @@ def parts(folder: Path, limit: float, options: FileOptions) -> Content:
         content = select_columns(folder, _npy(files, limit, options), options.columns, options.drop)
     unused = len(visible_files(folder, deep=False)) - len(files)
     if (label_file := label_files(folder)) and content.labels is None:
-        content.labels, content.labelled = tables.label_file(label_file[0], len(content.A))
+        content.labels, content.labelled = read_labels(label_file[0], len(content.A))
         unused -= 1
     span = files[0].name if len(files) == 1 else f"{files[0].name} to {files[-1].name}"
     content.form = f"{len(files)} part{'s' * (len(files) > 1)}, {kind}, {span}"

@@ -32,6 +32,7 @@ from kmdr.datasets.formats import (
     zarr,
 )
 from kmdr.datasets.formats.common import COMPRESSED, Content, memory_limit, unpacked
+from kmdr.datasets.formats.label_files import read_labels
 from kmdr.datasets.references import classes_of_labelings, is_noise
 from kmdr.datasets.validation import csr, without_empty
 from kmdr.linalg.matrix import read_only
@@ -218,7 +219,7 @@ def _labeling(
     else:
         file, column = file_and_column(name)
         _refuse_as_labels(Path(file))
-        labels, where = tables.label_file(Path(file), n, column or label)
+        labels, where = read_labels(Path(file), n, column or label)
     if np.size(labels) != n:
         raise UserError(f"{where} has {np.size(labels)} labels for {n} points of {data}; give one per point")
     return labels, where

@@ -1,4 +1,4 @@
-"""Read tables (CSV and its relatives, Parquet, Excel's xlsx) to a DataFrame, and files of labels.
+"""Read tables (CSV and its relatives, Parquet, Excel's xlsx) to a DataFrame.
 
 Unless options set them, the separator, the decimal sign and whether the first line names the columns are determined
 from the first lines of a text. Labels are compared as they are written.
@@ -14,7 +14,7 @@ from csv import Error, reader
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,19 +22,15 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, unknown
-from kmdr.datasets.file_options import AUTO, DECIMALS, DEFAULTS, SEPARATORS, FileOptions
-from kmdr.datasets.formats import arrays, hdf5, vectors
+from kmdr.datasets.file_options import AUTO, DECIMALS, SEPARATORS, FileOptions
 from kmdr.datasets.formats.common import (
     COMPRESSED,
     READ_BYTES,
     Content,
     afford,
-    decoded,
     import_extra,
-    memory_limit,
     reading,
     text_encoding,
-    unpacked,
 )
 
 # pandas 3.1 always reads numbers exactly, and warns of the option.
@@ -50,7 +46,8 @@ _NO_LABEL = {"", "?", "#N/A", "N/A", "n/a", "NA", "<NA>", "NaN", "nan", "-NaN", 
 _WITH_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 _WITH_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 # A first line by which Excel takes the separator of a text.
-_OF_EXCEL = re.compile(rb'"?sep=(.)"?\s*', re.IGNORECASE)
+_EXCEL_SEPARATOR = re.compile(rb'"?sep=(.)"?\s*', re.IGNORECASE)
+_SEPARATOR_NAMES = {sign: name for name, sign in SEPARATORS.items()}
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 # A first line 0, 1, 2, … with at least this many columns is a header by pandas, unless another row counts as well.
 _FEWEST_COUNTED = 8
@@ -135,59 +132,89 @@ def _first_line(named: bool) -> str:
 
 def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
     """Return the first lines of a table, after reading all of it in blocks to check its size."""
-    compressed = COMPRESSED.get(path.suffix.lower())
-    with compressed(path, "rb") if compressed else path.open("rb") as file:
-        lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
-        quoted = lines[0].endswith(b"\n") and b'"' in lines[0]  # the CR may be part of a cell
-        if b"\r" in lines[0].rstrip(b"\r\n") and not quoted:  # CR ends the lines, or some of them
-            head = b"".join(lines)
-            lines = [line + b"\r" for line in head.splitlines()[:_SAMPLE_LINES]]
-        else:
-            while len(lines) < _SAMPLE_LINES and sum(map(len, lines)) < _SAMPLE_BYTES and lines[-1]:
-                lines.append(file.readline(_SAMPLE_BYTES))
-            head = b"".join(lines)
-        lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
-        of_excel = _OF_EXCEL.fullmatch(lines[0])
-        signs = {sign: name for name, sign in SEPARATORS.items()}
-        if of_excel and separator == AUTO:
-            separator = signs.get(of_excel[1].decode("latin-1"), AUTO)
-        comments = next((i for i, line in enumerate(lines) if not (line.startswith(b"#") or (of_excel and not i))), 0)
-        if not any(lines[comments:]):
-            comments = 0
+    with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+        head, lines = _first_lines(file)
+        excel_line = _EXCEL_SEPARATOR.fullmatch(lines[0])
+        comments = _count_comments(lines, first_counts=bool(excel_line))
+        if separator == AUTO and excel_line:
+            separator = _SEPARATOR_NAMES.get(excel_line[1].decode("latin-1"), AUTO)
         if separator == AUTO:
-            separator = _separator([line.decode("latin-1") for line in lines[comments:]], usual)  # separators are ASCII
-        columns = len(_cells(lines[comments if of_excel else 0].decode("latin-1"), separator))
-        if len(lines[0]) > _HEAD_BYTES or columns > _MAX_COLUMNS:
-            raise UserError(
-                f"{path.name} has a first line of {len(lines[0])} bytes or more and {columns} columns or more, but "
-                f"{_HEAD_BYTES} and {_MAX_COLUMNS} are allowed; save such a wide matrix as .npy or .npz"
-            )
-
-        def blocks() -> Iterator[bytes]:
-            count, block = 0, head
-            while block:
-                yield block
-                count += max(block.count(b"\n"), block.count(b"\r"))
-                afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
-                block = file.read(READ_BYTES)
-
-        encoding = text_encoding(path, "CSV", blocks())
+            # Separators are ASCII.
+            separator = likely_separator([line.decode("latin-1") for line in lines[comments:]], usual)
+        columns = len(split_cells(lines[comments if excel_line else 0].decode("latin-1"), separator))
+        _refuse_wide(path, len(lines[0]), columns)
+        encoding = text_encoding(path, "CSV", _affordable_blocks(path, file, head, columns, limit))
     # The last line of the sample may be incomplete.
     texts = [line.decode(encoding, "replace") for line in lines[: max(comments + 1, len(lines) - 1)]]
-    rows = [_cells(text, separator) for text in texts[comments:] if text.strip()]
-    if rows and separator != "space" and rows[0][-1:] and rows[0][-1].endswith(("\n", "\r")):
+    texts_of_rows = [text for text in texts[comments:] if text.strip()]
+    rows = [split_cells(text, separator) for text in texts_of_rows]
+    if rows and separator != "space":
+        _refuse_open_quote(path, rows[0])
+    has_comment = comments > bool(excel_line)
+    names = split_cells(texts[comments - 1].lstrip("# "), separator) if has_comment else []
+    if not rows or len(names) != len(rows[0]) or all(map(is_number, names)):
+        names = []
+    quoted = [text.count('"') >= 2 * columns for text in texts_of_rows]
+    return _Sample(rows, separator, encoding, comments, names, quoted[:1] == [True] and not all(quoted))
+
+
+def _first_lines(file: IO[bytes]) -> tuple[bytes, list[bytes]]:
+    """Return what was read from the beginning of a file, and its lines without a byte order mark.
+
+    Lines end with LF, or with CR if the first has one that is not part of a quoted cell.
+    """
+    lines = [file.readline(_HEAD_BYTES + 1), file.readline(_HEAD_BYTES + 1)]
+    may_quote_cr = lines[0].endswith(b"\n") and b'"' in lines[0]
+    if b"\r" in lines[0].rstrip(b"\r\n") and not may_quote_cr:
+        head = b"".join(lines)
+        lines = [line + b"\r" for line in head.splitlines()[:_SAMPLE_LINES]]
+    else:
+        while len(lines) < _SAMPLE_LINES and sum(map(len, lines)) < _SAMPLE_BYTES and lines[-1]:
+            lines.append(file.readline(_SAMPLE_BYTES))
+        head = b"".join(lines)
+    return head, [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
+
+
+def _count_comments(lines: Sequence[bytes], first_counts: bool) -> int:
+    """Return the number of comment lines at the beginning, 0 if no table follows them in these lines.
+
+    The first line is one if it begins with ``#``, or if `first_counts`.
+    """
+    is_comment = [line.startswith(b"#") or (first_counts and i == 0) for i, line in enumerate(lines)]
+    comments = is_comment.index(False) if False in is_comment else 0
+    return comments if any(lines[comments:]) else 0
+
+
+def _refuse_wide(path: Path, length: int, columns: int) -> None:
+    """Refuse a first line of too many bytes or columns, which would take too long to read as text."""
+    if length > _HEAD_BYTES or columns > _MAX_COLUMNS:
+        raise UserError(
+            f"{path.name} has a first line of {length} bytes or more and {columns} columns or more, but "
+            f"{_HEAD_BYTES} and {_MAX_COLUMNS} are allowed; save such a wide matrix as .npy or .npz"
+        )
+
+
+def _affordable_blocks(path: Path, file: IO[bytes], head: bytes, columns: int, limit: float) -> Iterator[bytes]:
+    """Yield the content of a file whose `head` was read; refuse more lines than the memory limit allows."""
+    count, block = 0, head
+    while block:
+        yield block
+        count += max(block.count(b"\n"), block.count(b"\r"))
+        afford(path, f"unpacks to at least {count} lines of {columns} columns", 8.0 * count * columns, limit)
+        block = file.read(READ_BYTES)
+
+
+def _refuse_open_quote(path: Path, first: Sequence[str]) -> None:
+    """Refuse a first row whose last cell has a quotation mark that the line does not close."""
+    if first and first[-1].endswith(("\n", "\r")):
         raise UserError(
             f"the first line of {path.name} ends within a quoted cell; remove the line breaks from its names, or the "
             "quotation mark"
         )
-    names = _cells(texts[comments - 1].lstrip("# "), separator) if comments > bool(of_excel) else []
-    if not rows or len(names) != len(rows[0]) or all(map(is_number, names)):
-        names = []
-    quotes = [text.count('"') >= 2 * columns for text in texts[comments:] if text.strip()]
-    return _Sample(rows, separator, encoding, comments, names, quotes[:1] == [True] and not all(quotes))
 
 
-def _cells(line: str, separator: str) -> list[str]:
+def split_cells(line: str, separator: str) -> list[str]:
+    """Return the cells of a line of text, split at the separator of this name in `SEPARATORS`."""
     if separator == "space":
         return line.split()
     try:
@@ -196,14 +223,15 @@ def _cells(line: str, separator: str) -> list[str]:
         return line.split(SEPARATORS[separator])
 
 
-def _separator(lines: Sequence[str], usual: str) -> str:
-    """Return the separator with which most lines are as long as the first, and most cells are numbers.
+def likely_separator(lines: Sequence[str], usual: str) -> str:
+    """Return the separator with which most of the first lines are as long as the first, and most cells are numbers.
 
     If none is better, it is the usual one of the extension.
     """
+    sample = [line for line in lines[:_SAMPLE_LINES] if line.strip()]
 
     def score(separator: str) -> float:
-        rows = [_cells(line, separator) for line in lines if line.strip()]
+        rows = [split_cells(line, separator) for line in sample]
         if not rows or len(rows[0]) < 2:
             return 0.0
         alike = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
@@ -220,7 +248,7 @@ def _decimal(path: Path, sample: _Sample) -> str:
     points = any("." in cell and is_number(cell) for cell in cells)
     if sample.separator == "comma" or not with_comma or points:
         return "point"
-    small = all(len(cell.lstrip("+-")) <= 3 for cell in cells if _INTEGER.fullmatch(cell))
+    small = all(len(cell.lstrip("+-")) <= 3 for cell in cells if is_whole(cell))
     if small and all(map(_WITH_THOUSANDS.fullmatch, with_comma)):
         raise UserError(
             f"the comma in {with_comma[0]!r} of {path.name} may separate decimals or thousands; set "
@@ -254,65 +282,96 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], decimal: str 
     first = [cell.strip() for cell in first]
     rest = [[cell.strip() for cell in row] for row in rest]
     known = [j for j, cell in enumerate(first) if cell.lower() not in _NO_VALUE]
-    numbers = [j for j in known if is_number(first[j].replace(decimal, "."))]
+    numbers = [j for j in known if _is_decimal_number(first[j], decimal)]
     texts = [j for j in known if j not in set(numbers)]
-    if texts and {"label", label} & {first[j] for j in texts}:
+    if not known or {"label", label} & {first[j] for j in texts}:
         return True
     if not texts:
-        return _is_number_header(first, rest, numbers, decimal) if numbers else True
-    return _is_text_header(first, rest, texts, numbers, decimal)
-
-
-def _is_text_header(
-    first: Sequence[str], rest: Sequence[Sequence[str]], texts: Sequence[int], numbers: Sequence[int], decimal: str
-) -> bool | None:
-    """Return whether a first line with text is a header; None if that cannot be decided."""
+        return _is_number_header(first, rest, numbers, decimal)
     recurring = sum(any(j < len(row) and row[j] == first[j] for row in rest) for j in texts)
     above_numbers = any(_mostly_numbers(_below(rest, j), decimal) for j in texts)
     if not numbers:
-        if 0 < recurring < len(texts) / 2:
-            return None
-        return not recurring or (None if above_numbers else False)
-    values = [float(first[j].replace(decimal, ".")) for j in numbers]
-    whole, rising = all(_INTEGER.fullmatch(first[j]) for j in numbers), all(a < b for a, b in pairwise(values))
+        return _is_text_header(len(texts), recurring, above_numbers)
     differs = above_numbers or all(_decimals(_below(rest, j), decimal) for j in numbers)
-    if not (whole and rising):
-        # Identifiers and wavelengths are names of columns, too.
-        doubtful = differs and not recurring and ((whole and len(set(values)) == len(values)) or _even(values))
-        return None if doubtful else False
-    if recurring:
-        return None if differs else False
-    return True if differs else None
+    return _is_mixed_header([first[j] for j in numbers], decimal, differs, recurs=recurring > 0)
+
+
+def _is_text_header(texts: int, recurring: int, above_numbers: bool) -> bool | None:
+    """Return whether a first line of texts is a header; None if that cannot be decided.
+
+    ``cell,size`` is one if neither text recurs in its column below. If texts recur, it is doubtful if they are fewer
+    than half, or if a text is above numbers.
+    """
+    if not recurring:
+        return True
+    doubtful = above_numbers or recurring < texts / 2
+    return None if doubtful else False
+
+
+def _is_mixed_header(numbers: Sequence[str], decimal: str, differs: bool, recurs: bool) -> bool | None:
+    """Return whether a first line of texts and `numbers` is a header; None if that cannot be decided.
+
+    Two facts suggest it: a cell differs in kind from those below it, and no text recurs. If the numbers count up, as
+    in ``cell,1,2``, it is a header by both and doubtful by one. If they may be identifiers or wavelengths, as in
+    ``cell,7,3`` or ``cell,0.5,1.0``, it is doubtful by both.
+    """
+    values = _values(numbers, decimal)
+    whole = all(map(is_whole, numbers))
+    suggested = differs + (not recurs)
+    if whole and all(a < b for a, b in pairwise(values)):
+        return (False, None, True)[suggested]
+    may_name = (whole and len(set(values)) == len(values)) or _even(values)
+    return None if may_name and suggested == 2 else False
 
 
 def _is_number_header(
     first: Sequence[str], rest: Sequence[Sequence[str]], numbers: Sequence[int], decimal: str
 ) -> bool | None:
     """Return whether a first line of numbers is a header; None if that cannot be decided."""
-    d = len(numbers)
-    values = [float(first[j].replace(decimal, ".")) for j in numbers]
-    counted = [first[j] for j in numbers] == [str(i) for i in range(d)]
-    continued = all(row == [str(i * d + j) for j in range(d)] for i, row in enumerate(rest, 1))
-    if not rest or continued or len(set(values)) < d:
+    cells = [first[j] for j in numbers]
+    values = _values(cells, decimal)
+    if not rest or len(set(values)) < len(values) or _continues(rest, len(values)):
         return False
+    counted = cells == _count_up(len(cells))
     regular = counted or _even(values)
+    if not all(map(is_whole, cells)):
+        return None if regular else False
     below = [_below(rest, j) for j in numbers]
-    decimals = [cells for cells in below if _decimals(cells, decimal)]
-    if all(_INTEGER.fullmatch(first[j]) for j in numbers):
-        if counted and not first[0]:
-            # pandas writes a matrix with its index like this.
-            index = _below(rest, 0)
-            if index == [str(i) for i in range(len(rest))] or not _mostly_numbers(index, decimal):
-                return True
-        # pandas writes a matrix without its index like this; but all rows of a table of ranks have the same numbers.
-        elif counted and d >= _FEWEST_COUNTED and all(sorted(row) != sorted(first) for row in rest):
-            return True
-        if regular and sum(map(len, decimals)) >= _FEWEST_DECIMALS:
-            return True
-        numeric = [float(cell.replace(decimal, ".")) for cells in below for cell in cells if _is_finite(cell, decimal)]
-        beyond = len(rest) > 1 and min(map(abs, values)) > _FAR * max(map(abs, numeric), default=np.inf)
-        regular |= len(decimals) == d or beyond
-    return None if regular else False
+    decimals = [column for column in below if _decimals(column, decimal)]
+    if counted and _is_pandas_header(first, rest, len(cells), decimal):
+        return True
+    if regular and sum(map(len, decimals)) >= _FEWEST_DECIMALS:
+        return True
+    doubtful = regular or len(decimals) == len(below) or (len(rest) > 1 and _is_far_above(values, below, decimal))
+    return None if doubtful else False
+
+
+def _count_up(n: int, start: int = 0) -> list[str]:
+    """Return n whole numbers as texts: ``0``, ``1``, ``2`` and so on."""
+    return [str(i) for i in range(start, start + n)]
+
+
+def _continues(rest: Sequence[Sequence[str]], d: int) -> bool:
+    """Return whether the lines below ``0,1,2`` continue to count: ``3,4,5`` and so on."""
+    return all(row == _count_up(d, i * d) for i, row in enumerate(rest, 1))
+
+
+def _is_pandas_header(first: Sequence[str], rest: Sequence[Sequence[str]], d: int, decimal: str) -> bool:
+    """Return whether pandas wrote a first line of d numbers: ``,0,1,2`` of a matrix with its index, or ``0,1,2``.
+
+    The index below an empty first cell is 0, 1, … or text. Without an index there are to be many columns, and no line
+    with the same numbers in another order, as in a table of ranks.
+    """
+    if not first[0]:
+        index = _below(rest, 0)
+        return index == _count_up(len(rest)) or not _mostly_numbers(index, decimal)
+    return d >= _FEWEST_COUNTED and all(sorted(row) != sorted(first) for row in rest)
+
+
+def _is_far_above(values: Sequence[float], below: Sequence[Sequence[str]], decimal: str) -> bool:
+    """Return whether all values are far larger than the numbers below, as years (``1990,1991``) may be."""
+    cells = [cell for column in below for cell in column if _is_finite(cell, decimal)]
+    return min(map(abs, values)) > _FAR * max(map(abs, _values(cells, decimal)), default=np.inf)
 
 
 def _below(rest: Sequence[Sequence[str]], j: int) -> list[str]:
@@ -320,19 +379,25 @@ def _below(rest: Sequence[Sequence[str]], j: int) -> list[str]:
     return [row[j] for row in rest if j < len(row) and row[j].lower() not in _NO_VALUE]
 
 
+def _values(cells: Sequence[str], decimal: str) -> list[float]:
+    return [float(cell.replace(decimal, ".")) for cell in cells]
+
+
+def _is_decimal_number(cell: str, decimal: str) -> bool:
+    return is_number(cell.replace(decimal, "."))
+
+
 def _is_finite(cell: str, decimal: str) -> bool:
-    text = cell.replace(decimal, ".")
-    return is_number(text) and bool(np.isfinite(float(text)))
+    return _is_decimal_number(cell, decimal) and bool(np.isfinite(_values([cell], decimal)[0]))
 
 
 def _mostly_numbers(cells: Sequence[str], decimal: str) -> bool:
-    return 2 * sum(is_number(cell.replace(decimal, ".")) for cell in cells) > len(cells)
+    return 2 * sum(_is_decimal_number(cell, decimal) for cell in cells) > len(cells)
 
 
 def _decimals(cells: Sequence[str], decimal: str) -> bool:
     """Return whether there are cells, and all are numbers with decimals."""
-    numbers = (is_number(cell.replace(decimal, ".")) and not _INTEGER.fullmatch(cell) for cell in cells)
-    return bool(cells) and all(numbers)
+    return bool(cells) and all(_is_decimal_number(cell, decimal) and not is_whole(cell) for cell in cells)
 
 
 def _even(values: Sequence[float]) -> bool:
@@ -348,6 +413,11 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return "_" not in text
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number in ASCII digits."""
+    return _INTEGER.fullmatch(text) is not None
 
 
 def parquet(path: Path, limit: float, options: FileOptions) -> Content:
@@ -420,8 +490,11 @@ def afford_parquet(path: Path, limit: float) -> tuple[list[str], bool]:
     return texts, len(set(names)) < len(names)
 
 
-def _sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, list[list[str]]]:
-    """Return the name of a sheet, the number of sheets, its number of empty first rows, and the rows after these."""
+def inspect_sheet(path: Path, limit: float, matrix: str = "") -> tuple[str, int, int, list[list[str]]]:
+    """Return the name of a sheet, the number of sheets, its number of empty first rows, and the rows after these.
+
+    The sheet is `matrix`, or by default the first.
+    """
     openpyxl = import_extra("openpyxl", "xlsx", path)
     with zipfile.ZipFile(path) as archive:
         afford(path, "unpacks to too much", float(sum(info.file_size for info in archive.infolist())), limit)
@@ -453,7 +526,7 @@ def xlsx(path: Path, limit: float, options: FileOptions) -> Content:
     matrix, label = options.matrix, options.label
     import_extra("openpyxl", "xlsx", path)
     with reading(path, "xlsx"):
-        sheet, sheets, above, sample = _sheet(path, limit, matrix)
+        sheet, sheets, above, sample = inspect_sheet(path, limit, matrix)
         named = _decide_header(path, sample[0], sample[1:], options.header, ".", label, False)
         columns = _columns(path, sample[0] if named else None, len(sample[0]), label)
         frame = pd.read_excel(
@@ -685,7 +758,7 @@ def as_labels(texts: Iterable[str]) -> NDArray[Any]:
 
 
 def _number(text: str) -> int | float | None:
-    if _INTEGER.fullmatch(text) and len(text) <= _LONGEST:
+    if is_whole(text) and len(text) <= _LONGEST:
         return int(text)
     return float(text) if is_number(text) else None
 
@@ -706,96 +779,3 @@ def _similar_labels(labels: Any) -> str:
         f"labels {' and '.join(map(repr, several))} are different classes, because labels are compared as they are "
         "written; write them alike if they are one class"
     )
-
-
-def label_file(path: Path, n: int, label: str = "") -> tuple[NDArray[Any], str]:
-    """Read labels from a separate file, and say where in it they are.
-
-    It is ``.npy``, text with one label per line, or a table whose column `label` is read. Text with one line more than
-    the n points has a header.
-    """
-    suffix, encoding = path.suffix.lower(), ""
-    with reading(path, "label"):
-        if suffix == ".npy":
-            return _npy_labels(path, n, label)
-        limit = memory_limit([path], DEFAULTS["max_gb"])
-        if suffix == ".mat":
-            return _mat_labels(path, limit, label)
-        if vectors.sniff(path) == "idx":
-            return vectors.idx_array(path, limit), path.name
-        if suffix in COMPRESSED:
-            suffix = Path(path.stem).suffix.lower()
-        if suffix in (".parquet", ".pq"):
-            content = parquet(path, limit, FileOptions(label=label))
-            if content.labels is None:
-                names = list(map(str, content.A.columns))
-                content = parquet(path, limit, FileOptions(label=_single_column(path, names)))
-            return content.labels, f"{path.name}, {content.labelled}"
-        if suffix in (".xlsx", ".xlsm"):
-            sheet, _, above, _ = _sheet(path, limit)
-            cells = pd.read_excel(
-                path, sheet_name=sheet, header=None, engine="openpyxl", dtype=object, na_filter=False, skiprows=above
-            )
-            rows = [[str(cell).strip() for cell in row] for row in cells.to_numpy(object)]
-        else:
-            text, encoding = decoded(path, "label", b"".join(unpacked(path, limit)))
-            lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-            lines = lines[:-1] if lines[-1] == "" else lines
-            rows = [[line] for line in lines]
-            if suffix in (".csv", ".tsv"):
-                usual = "tab" if suffix == ".tsv" else "comma"
-                best = _separator(lines[:_SAMPLE_LINES], usual)
-                split = [_cells(line, best) for line in lines] if best != "space" else rows
-                # A single column may be quoted.
-                split = split if max(map(len, split), default=1) > 1 else [next(reader([line]), [""]) for line in lines]
-                rows = split if len({len(row) for row in split}) == 1 and any(split) else rows
-    named = len(rows) == n + 1
-    names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]) if rows else 1)]
-    if label and label not in names:
-        raise unknown(f"column of {path.name}", label, names)
-    if names.count(label) > 1:
-        raise UserError(f"{path.name} has {names.count(label)} columns named {label!r}; rename the others in the file")
-    at = names.index(label or _single_column(path, names))
-    texts = [row[at] for row in rows[named:]]
-    if named:
-        refuse_label_as_name(path, names[at], texts)
-    where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
-    where += ", not UTF-8, so read as Windows-1252" if encoding == "cp1252" else ""
-    return as_labels(texts), where
-
-
-def refuse_label_as_name(path: Path, name: str, labels: Sequence[str]) -> None:
-    """Refuse a first line beyond one line per point if it does not seem to name the column of labels."""
-    if name != "0" and name in labels:  # pandas names an unnamed column 0
-        raise UserError(
-            f"{path.name} has {len(labels) + 1} lines for {len(labels)} points, and the first line, {name!r}, is one "
-            "of the labels below it; remove the extra line"
-        )
-
-
-def _npy_labels(path: Path, n: int, label: str) -> tuple[NDArray[Any], str]:
-    """Read labels from an array, of which a column is named by its number from 0."""
-    array = np.load(path, allow_pickle=False)
-    if array.ndim != 2 or 1 in array.shape or len(array) != n:
-        return array, path.name
-    names = [str(j) for j in range(array.shape[1])]
-    if label and label not in names:
-        raise unknown(f"column of {path.name}", label, names)
-    column = label or _single_column(path, names)
-    return array[:, int(column)], f"{path.name}, column {column!r}"
-
-
-def _mat_labels(path: Path, limit: float, label: str) -> tuple[NDArray[Any], str]:
-    """Read labels from a variable of a MAT file: the named one, one with a usual name, or the only one."""
-    held = hdf5.mat_variables(path)
-    name = arrays.pick_classes(path, held, label) or _single_column(path, held or [""])
-    return np.asarray(hdf5.mat(path, limit, FileOptions(matrix=name)).A), f"{path.name}, variable {name!r}"
-
-
-def _single_column(path: Path, names: Sequence[str]) -> str:
-    if len(names) > 1:
-        raise UserError(
-            f"{path.name} has {len(names)} columns; choose the labels, e.g. dataset.labels={path.name}:{names[0]} "
-            f"(columns: {', '.join(names[:_SHOWN_CELLS])}{', …' * (len(names) > _SHOWN_CELLS)})"
-        )
-    return names[0]

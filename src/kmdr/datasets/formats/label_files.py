@@ -1,0 +1,153 @@
+"""Read a label file: a separate file with one label per point.
+
+It is named by option ``labels``, or lies in a folder of parts. `kmdr.datasets.formats.partitions` reads files in which
+every column is a labeling.
+"""
+
+from collections.abc import Sequence
+from csv import reader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kmdr.base.errors import UserError, unknown
+from kmdr.datasets.file_options import DEFAULTS, FileOptions
+from kmdr.datasets.formats import arrays, hdf5, tables, vectors
+from kmdr.datasets.formats.common import COMPRESSED, decoded, memory_limit, reading, unpacked
+
+USUAL_SEPARATORS = {".csv": "comma", ".tsv": "tab"}
+_SHOWN_COLUMNS = 4
+
+# Labels, and where they are in words.
+Labels = tuple[NDArray[Any], str]
+
+
+def read_labels(path: Path, n: int, label: str = "") -> Labels:
+    """Read the labels of n points from a separate file, and say where in it they are.
+
+    The file is an array (``.npy``, IDX, a variable of ``.mat``), a table whose column `label` is read (Parquet, Excel,
+    ``.csv``, ``.tsv``), or else text with one label per line. A text or an Excel sheet with n + 1 lines has a header.
+    """
+    with reading(path, "label"):
+        limit = memory_limit([path], DEFAULTS["max_gb"])
+        outer, inner = path.suffix.lower(), uncompressed_suffix(path)
+        if outer == ".npy":
+            return _npy_labels(path, n, label)
+        if outer == ".mat":
+            return _mat_labels(path, limit, label)
+        if vectors.sniff(path) == "idx":
+            return vectors.idx_array(path, limit), path.name
+        if inner in (".parquet", ".pq"):
+            return _parquet_labels(path, limit, label)
+        if inner in (".xlsx", ".xlsm"):
+            rows, encoding = _sheet_rows(path, limit), ""
+        else:
+            text, encoding = decoded(path, "label", b"".join(unpacked(path, limit)))
+            rows = _text_rows(split_lines(text), inner)
+    labels, where = _column_labels(path, rows, n, label)
+    return labels, where + (", not UTF-8, so read as Windows-1252" if encoding == "cp1252" else "")
+
+
+def uncompressed_suffix(path: Path) -> str:
+    """Return the extension of a file in lower case; that of ``labels.csv.gz`` is ``.csv``."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in COMPRESSED else suffix
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text, ended by LF, CR LF or CR, without the spaces around them."""
+    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _npy_labels(path: Path, n: int, label: str) -> Labels:
+    """Read labels from an array, of which a column is named by its number from 0."""
+    array = np.load(path, allow_pickle=False)
+    if array.ndim != 2 or 1 in array.shape or len(array) != n:
+        return array, path.name
+    column = _choose_column(path, [str(j) for j in range(array.shape[1])], label)
+    return array[:, int(column)], f"{path.name}, column {column!r}"
+
+
+def _mat_labels(path: Path, limit: float, label: str) -> Labels:
+    """Read labels from a variable of a MAT file: the named one, one with a usual name, or the only one."""
+    held = hdf5.mat_variables(path)
+    name = arrays.pick_classes(path, held, label) or _single_column(path, held or [""])
+    return np.asarray(hdf5.mat(path, limit, FileOptions(matrix=name)).A), f"{path.name}, variable {name!r}"
+
+
+def _parquet_labels(path: Path, limit: float, label: str) -> Labels:
+    """Read labels from a column of a Parquet file: the named one, ``label``, or the only one."""
+    content = tables.parquet(path, limit, FileOptions(label=label))
+    if content.labels is None:
+        names = list(map(str, content.A.columns))
+        content = tables.parquet(path, limit, FileOptions(label=_single_column(path, names)))
+    return content.labels, f"{path.name}, {content.labelled}"
+
+
+def _sheet_rows(path: Path, limit: float) -> list[list[str]]:
+    """Return the cells of the first sheet of a workbook as text."""
+    sheet, _, above, _ = tables.inspect_sheet(path, limit)
+    cells = pd.read_excel(
+        path, sheet_name=sheet, header=None, engine="openpyxl", dtype=object, na_filter=False, skiprows=above
+    )
+    return [[str(cell).strip() for cell in row] for row in cells.to_numpy(object)]
+
+
+def _text_rows(lines: Sequence[str], suffix: str) -> list[list[str]]:
+    """Return the cells of the lines of a text.
+
+    A line is one cell unless the extension is that of a table and all lines have the same number of cells.
+    """
+    whole = [[line] for line in lines]
+    if suffix not in USUAL_SEPARATORS:
+        return whole
+    separator = tables.likely_separator(lines, USUAL_SEPARATORS[suffix])
+    rows = whole if separator == "space" else [tables.split_cells(line, separator) for line in lines]
+    if all(len(row) <= 1 for row in rows):  # a single column, which may be quoted
+        rows = [next(reader([line]), [""]) for line in lines]
+    is_table = len({len(row) for row in rows}) == 1 and any(rows)
+    return rows if is_table else whole
+
+
+def _column_labels(path: Path, rows: Sequence[Sequence[str]], n: int, label: str) -> Labels:
+    """Return the labels in the column `label`, or the only one, of the rows of a text or a sheet."""
+    named = len(rows) == n + 1
+    names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]) if rows else 1)]
+    column = _choose_column(path, names, label)
+    at = names.index(column)
+    texts = [row[at] for row in rows[named:]]
+    if named:
+        refuse_label_as_name(path, column, texts)
+    where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
+    return tables.as_labels(texts), where
+
+
+def refuse_label_as_name(path: Path, name: str, labels: Sequence[str]) -> None:
+    """Refuse a first line beyond one line per point if it does not seem to name the column of labels."""
+    if name != "0" and name in labels:  # pandas names an unnamed column 0
+        raise UserError(
+            f"{path.name} has {len(labels) + 1} lines for {len(labels)} points, and the first line, {name!r}, is one "
+            "of the labels below it; remove the extra line"
+        )
+
+
+def _choose_column(path: Path, names: Sequence[str], label: str) -> str:
+    """Return the name of the column of the labels: `label`, or the only one; refuse a missing or ambiguous name."""
+    if label and label not in names:
+        raise unknown(f"column of {path.name}", label, names)
+    if names.count(label) > 1:
+        raise UserError(f"{path.name} has {names.count(label)} columns named {label!r}; rename the others in the file")
+    return label or _single_column(path, names)
+
+
+def _single_column(path: Path, names: Sequence[str]) -> str:
+    if len(names) > 1:
+        raise UserError(
+            f"{path.name} has {len(names)} columns; choose the labels, e.g. dataset.labels={path.name}:{names[0]} "
+            f"(columns: {', '.join(names[:_SHOWN_COLUMNS])}{', …' * (len(names) > _SHOWN_COLUMNS)})"
+        )
+    return names[0]
