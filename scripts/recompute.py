@@ -856,6 +856,10 @@ def _(folder: Folder, d: str, bound: float) -> Result:
 
 
 @rule("bzmd15-8", "P of kMeans, (?P<a>.+) − (?P<b>.+), below 0")
+def _(folder: Folder, a: str, b: str) -> Result:
+    return welch(folder, a, b)
+
+
 def welch(folder: Folder, a: str, b: str) -> Result:
     """Return Welch's test that P of k-means on one dataset is below P on another."""
     x, y = (accuracy_of_runs(folder, d) for d in (a, b))

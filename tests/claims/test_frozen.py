@@ -83,8 +83,12 @@ def test_a_change_of_a_test_needs_an_amendment():
     def drop(new):
         del new["claims"]["bzd10-5"]
 
+    def use_another_margin(new):
+        new["margins"]["SIGNIFICANTLY"] = {"value": 0.5}
+
     for change, name in (
-        (set_side, "bzd10-5"), (set_margin, "IRRELEVANT"), (set_repetitions, "bzd10_table2_signs"), (drop, "bzd10-5")
+        (set_side, "bzd10-5"), (set_margin, "IRRELEVANT"), (set_repetitions, "bzd10_table2_signs"), (drop, "bzd10-5"),
+        (use_another_margin, "SIGNIFICANTLY"),
     ):  # fmt: skip
         assert frozen.not_amended(old, after(change)) == [name]
         assert frozen.not_amended(old, after(change) | {"amendments": [amended]}) == []

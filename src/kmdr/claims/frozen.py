@@ -83,15 +83,17 @@ def not_amended(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return what differs between two declarations of a paper's claims and is in no amendment that only ``new`` has.
 
     These are the ids of claims, and the names of margins and studies: a margin or the repetitions of a study need an
-    amendment of some claim.
+    amendment of some claim. Claims, with their margins and studies, may be added without one only to a new paper.
     """
     added = [entry["claim"] for entry in new["amendments"] if entry not in old.get("amendments", [])]
-    claims = [id_ for id_ in old["claims"] if id_ not in added and _decides(old, id_) != _decides(new, id_)]
+    claims = [
+        id_ for id_ in old["claims"] | new["claims"] if id_ not in added and _decides(old, id_) != _decides(new, id_)
+    ]
     names = [
         name
         for what in ("margins", "repetitions")
-        for name, value in old[what].items()
-        if not added and _number(value) != _number(new[what].get(name))
+        for name in old[what] | new[what]
+        if not added and _number(old[what].get(name)) != _number(new[what].get(name))
     ]
     removed = [entry["claim"] for entry in old.get("amendments", []) if entry not in new["amendments"]]
     return sorted({*claims, *names, *removed})
