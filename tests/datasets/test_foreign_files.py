@@ -247,7 +247,7 @@ def test_arff_is_read_by_the_rules_of_weka(tmp_path, data, values, marks):
         (x and float(x), value, y and float(y)) for x, value, y in parsed
     ] == rows  # the oracle reads what is written
     (tmp_path / "a.arff").write_bytes("\n".join(lines + body).encode())
-    content = readers.look(readers.FileOptions([tmp_path / "a.arff"]))
+    content = readers.read_content(readers.FileOptions([tmp_path / "a.arff"]))
     assert [*content.A] == ["a {", "b"]
     assert np.array_equal(content.A.to_numpy(), np.array([(a, b) for a, _, b in rows], float), equal_nan=True)
     assert list(content.labels) == [value for _, value, _ in rows]
@@ -259,7 +259,7 @@ def test_arff_quotes_nominal_columns_and_missing_values(tmp_path):
         "@attribute class {yes,\n no}\n@data\n'a b', 1, 'x, y', yes % a comment\n"
         "\"c,d\",?,z,no\n% a comment\n\n'a b',0,z,yes"
     )
-    content = readers.look(readers.FileOptions([tmp_path / "a.arff"]))
+    content = readers.read_content(readers.FileOptions([tmp_path / "a.arff"]))
     assert list(content.A.columns) == ["it's", "n", "t"]
     assert content.A["it's"].tolist() == ["a b", "c,d", "a b"]
     assert content.A["t"].tolist() == ["x, y", "z", "z"]
@@ -467,7 +467,7 @@ def test_an_empty_text_is_no_label(tmp_path):
     (tmp_path / "a.jsonl").write_text(
         "".join(f'{{"x": {j}, "label": "{"ab"[j % 2] if j else ""}"}}\n' for j in range(4))
     )
-    labels = readers.look(readers.FileOptions([tmp_path / "a.jsonl"])).labels
+    labels = readers.read_content(readers.FileOptions([tmp_path / "a.jsonl"])).labels
     assert [None if pd.isna(label) else label for label in labels] == [None, "b", "a", "b"]
 
 
@@ -622,11 +622,11 @@ def test_a_truncated_arrow_table_is_not_read_as_a_shorter_one(tmp_path, stream):
     pa = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
     path, table = tmp_path / "t.arrow", pa.table({"x": np.arange(40.0), "label": [0, 1] * 20})
     whole = write_arrow(path, table, stream, rows=10)
-    assert not readers.look(FileOptions([path])).warnings
+    assert not readers.read_content(FileOptions([path])).warnings
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
         try:
-            content = readers.look(FileOptions([path]))
+            content = readers.read_content(FileOptions([path]))
         except UserError:
             continue
         assert stream

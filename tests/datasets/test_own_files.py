@@ -147,7 +147,7 @@ def test_profile_of_sparse_and_of_mapped_data_is_that_of_the_array(rng, tmp_path
     sparse = profile(Content(scipy.sparse.csr_array(dense)))
     monkeypatch.setattr("kmdr.datasets.validation._BLOCK_BYTES", 200)
     np.save("a.npy", dense)
-    mapped = profile(formats.look(FileOptions("a.npy")))
+    mapped = profile(formats.read_content(FileOptions("a.npy")))
     for other in (sparse, mapped):
         assert other.constant == expected.constant
         assert other.repeated == expected.repeated
@@ -285,7 +285,7 @@ def test_text_with_spaces_is_a_table_and_svmlight_stays_what_it_is():
 
 def test_a_table_of_another_encoding_is_read_and_says_so(tmp_path):
     (tmp_path / "a.csv").write_bytes("größe;höhe\n1,5;2\n3;4\n".encode("cp1252"))
-    content = formats.look(FileOptions("a.csv"))
+    content = formats.read_content(FileOptions("a.csv"))
     assert list(content.A.columns) == ["größe", "höhe"]
     assert "not UTF-8, so read as Windows-1252" in content.form
 
@@ -477,7 +477,7 @@ def test_xlsx_is_what_pandas_reads(tmp_path):
         (frame + 1).to_excel(book, sheet_name="two", index=False, header=False)
     assert read("a.xlsx") == (A.tolist(), CODED, ("x", "y", "z"))
     assert read("a.xlsx", matrix="two") == ((A + 1).tolist(), None, ("0", "1", "2"))
-    assert "sheet 'one', the first of 2" in formats.look(FileOptions("a.xlsx")).form
+    assert "sheet 'one', the first of 2" in formats.read_content(FileOptions("a.xlsx")).form
     with pytest.raises(UserError, match=r"no sheet of a\.xlsx is named 'tow'; did you mean 'two'"):
         formats.read("a.xlsx", matrix="tow")
     with pytest.raises(UserError, match=r"a\.xlsx unpacks to .*dataset.max_gb"):
@@ -570,7 +570,7 @@ def test_h5ad_is_what_was_written(layout):
     assert (labels.tolist(), features) == (CODED, ("g0", "g1", "g2"))
     assert formats.read(name, label="plain")[1].tolist() == CODED
     assert formats.read(name)[1] is None
-    assert "columns of obs: gap, kind, plain" in formats.look(FileOptions(name)).form
+    assert "columns of obs: gap, kind, plain" in formats.read_content(FileOptions(name)).form
     with pytest.raises(UserError, match=r"no column of obs in a\.h5ad is named 'kin'; did you mean 'kind'"):
         formats.read(name, label="kin")
     with pytest.raises(UserError, match="missing at row 1"):
@@ -596,7 +596,7 @@ CELLS = [[5, 1], [0, 0], [0, 7]]
 def test_a_file_of_cell_ranger_has_the_cells_as_points_and_is_not_changed():
     name = counts_of_cells("filtered.h5")
     before = Path(name).read_bytes()
-    content = formats.look(FileOptions(name))
+    content = formats.read_content(FileOptions(name))
     assert content.A.format == "csr"
     assert content.A.toarray().tolist() == CELLS
     assert (content.features, content.labels) == (("ENSG1", "ENSG2"), None)
@@ -694,7 +694,7 @@ def test_a_folder_of_images_is_a_class_a_subfolder(tmp_path, rng):
     order = [7, 8, 9, 10, 11, *range(7)]  # elm, then oak; 10 after 9
     assert np.array_equal(data.A, pixels[order].reshape(12, 12))
     assert (data.labels.tolist(), data.name) == ([0] * 5 + [1] * 7, "pics")
-    assert "1 other file ignored" in formats.look(FileOptions(folder)).form
+    assert "1 other file ignored" in formats.read_content(FileOptions(folder)).form
     before = datasets.prepare("file", {"path": str(folder)})
     picture(folder / "elm" / "7.png", pixels[0])
     after = load(folder)

@@ -183,14 +183,14 @@ def test_a_part_that_changed_or_vanished_is_noticed(tmp_path, A, monkeypatch, ca
     before = fingerprint._file_identity(folder)
     os.utime(folder / "part-8.npy", ns=(1, 1))
     assert fingerprint._file_identity(folder) != before
-    look = formats.look
+    read_content = formats.read_content
 
     def slowly(options):
-        content = look(options)
+        content = read_content(options)
         np.save(folder / "part-8.npy", A[:4] + 1)
         return content
 
-    monkeypatch.setattr(formats, "look", slowly)
+    monkeypatch.setattr(formats, "read_content", slowly)
     with pytest.raises(UserError, match="changed while it was read"):
         load(folder, k=3)
 
@@ -209,7 +209,7 @@ def test_a_part_that_changed_or_vanished_is_noticed(tmp_path, A, monkeypatch, ca
 def test_gaps_are_told_of_where_names_count_up_by_ones(tmp_path, names, lacking):
     for name in names:
         np.save(tmp_path / f"{name}.npy", np.ones((2, 2)))
-    warnings = formats.look(FileOptions(tmp_path)).warnings
+    warnings = formats.read_content(FileOptions(tmp_path)).warnings
     assert [lacking in warning for warning in warnings] == [True] * bool(lacking)
 
 
@@ -400,7 +400,7 @@ def test_what_a_zarr_store_lacks_or_may_not_have_is_told(tmp_path, A, zarr):
     array = zarr.create_array(store, shape=A.shape, chunks=(7, 5), dtype="f4", fill_value=2, zarr_format=2)
     array[:] = A
     (store / "1.0").unlink()
-    assert formats.look(FileOptions(store)).warnings == (
+    assert formats.read_content(FileOptions(store)).warnings == (
         "1 of its 6 chunks are missing and read as 2.0; restore them if that is not intended",
     )
     (store / "2.0").write_bytes(b"nothing of the kind")

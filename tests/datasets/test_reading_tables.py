@@ -101,7 +101,7 @@ def test_points_and_classes_are_those_of_the_cells(table):
     assert features == tuple(name for j, name in enumerate(rows[0]) if j != at)
     assert A.tolist() == [[float(cell) for j, cell in enumerate(row) if j != at] for row in kept]
     assert partition(coded) == partition(row[at].strip() for row in kept)
-    (classes,) = profile(formats.look(FileOptions(name, **options))).labelings
+    (classes,) = profile(formats.read_content(FileOptions(name, **options))).labelings
     assert sum(count for _, count in classes) == sum(row[at].strip() not in NO_LABEL for row in cells)
 
 
@@ -208,7 +208,7 @@ def test_integers_beyond_2_to_the_53_stay_apart_in_memory_and_are_refused_in_svm
 def test_the_usual_labels_are_in_the_order_of_their_numbers():
     write("a.csv", "x,label\n1,10\n2,9\n3,\n4,10\n")
     assert formats.read("a.csv", missing="drop")[1].tolist() == [1, 0, 1]
-    content = formats.look(FileOptions("a.csv", missing="drop"))
+    content = formats.read_content(FileOptions("a.csv", missing="drop"))
     assert content.labelled == "column 'label', 1 without a label,"
     assert dict(lines(profile(content)))["labels"] == "2 classes: 10 2, 9 1"
     write("b.csv", "x,label\n1,10.0\n2,9.0\n3,9.5\n")
@@ -216,11 +216,11 @@ def test_the_usual_labels_are_in_the_order_of_their_numbers():
 
 
 def test_labels_that_differ_in_how_they_are_written_are_named():
-    content = formats.look(FileOptions(write("a.csv", "x,label\n1,True\n2,TRUE\n3,no\n")))
+    content = formats.read_content(FileOptions(write("a.csv", "x,label\n1,True\n2,TRUE\n3,no\n")))
     assert "labels 'TRUE' and 'True' are different classes" in content.warnings[0]
-    content = formats.look(FileOptions(write("b.csv", "x,label\n1,01\n2,1\n3,no\n"), drop=[]))
+    content = formats.read_content(FileOptions(write("b.csv", "x,label\n1,01\n2,1\n3,no\n"), drop=[]))
     assert "labels '01' and '1' are different classes" in content.warnings[0]
-    assert not formats.look(FileOptions(write("c.csv", "x,label\n1,1\n2,2\n"))).warnings
+    assert not formats.read_content(FileOptions(write("c.csv", "x,label\n1,1\n2,2\n"))).warnings
 
 
 def test_none_is_a_class_and_na_is_no_label():
@@ -273,7 +273,7 @@ def test_columns_of_one_name_are_told_apart_or_refused(suffix):
     name = table([["x", "x", "x.1", "label"], [1, 2, 3, "a"], [4, 5, 6, "b"]])
     A, _, features = formats.read(name)
     assert (A.tolist(), features) == ([[1, 2, 3], [4, 5, 6]], ("x [0]", "x [1]", "x.1"))
-    assert "columns of the same name renamed to 'x [0]', 'x [1]'" in formats.look(FileOptions(name)).form
+    assert "columns of the same name renamed to 'x [0]', 'x [1]'" in formats.read_content(FileOptions(name)).form
     assert formats.read(name, drop=["x [0]"])[2] == ("x [1]", "x.1")
     with pytest.raises(UserError, match="is named 'x'"):
         formats.read(name, drop=["x"])
@@ -281,9 +281,9 @@ def test_columns_of_one_name_are_told_apart_or_refused(suffix):
 
 def test_a_second_column_of_labels_that_pandas_renamed_is_named():
     write("a.csv", "x,label,label.1\n1,2,2\n3,4,4\n")
-    (warning,) = formats.look(FileOptions("a.csv")).warnings
+    (warning,) = formats.read_content(FileOptions("a.csv")).warnings
     assert "column 'label.1' looks like a second column of labels" in warning
-    assert not formats.look(FileOptions("a.csv", drop=["label.1"])).warnings
+    assert not formats.read_content(FileOptions("a.csv", drop=["label.1"])).warnings
 
 
 def test_features_of_one_name_are_not_dropped_by_it():
@@ -326,12 +326,12 @@ def test_the_reading_of_the_first_line_is_stated_or_asked_for(text, options, nam
     write("a.csv", text)
     if named is None:
         with pytest.raises(UserError, match=r"first line of a\.csv .*dataset.header=true .*dataset.header=false"):
-            formats.look(FileOptions("a.csv", **options))
-        assert "names the columns" in formats.look(FileOptions("a.csv", header="true", **options)).form
-        assert "is a point" in formats.look(FileOptions("a.csv", header="false", **options)).form
+            formats.read_content(FileOptions("a.csv", **options))
+        assert "names the columns" in formats.read_content(FileOptions("a.csv", header="true", **options)).form
+        assert "is a point" in formats.read_content(FileOptions("a.csv", header="false", **options)).form
     else:
         said = "the first line names the columns" if named else "the first line is a point"
-        assert said in formats.look(FileOptions("a.csv", **options)).form
+        assert said in formats.read_content(FileOptions("a.csv", **options)).form
 
 
 # --- features
@@ -339,16 +339,16 @@ def test_the_reading_of_the_first_line_is_stated_or_asked_for(text, options, nam
 
 def test_integers_that_are_rounded_are_named():
     for gap in ("", "3,\n"):
-        content = formats.look(FileOptions(write("a.csv", f"x,n\n1,{BIG + 1}\n2,5\n{gap}")))
+        content = formats.read_content(FileOptions(write("a.csv", f"x,n\n1,{BIG + 1}\n2,5\n{gap}")))
         assert "column 'n' has integers of 2^53 or more" in content.warnings[0]
-    assert not formats.look(FileOptions(write("b.csv", "x,n\n1,1e300\n2,5\n"))).warnings
+    assert not formats.read_content(FileOptions(write("b.csv", "x,n\n1,1e300\n2,5\n"))).warnings
     np.save("a.npy", np.array([[BIG + 1, 2], [3, 4]]))
-    assert "a.npy has integers of 2^53 or more" in formats.look(FileOptions("a.npy")).warnings[0]
+    assert "a.npy has integers of 2^53 or more" in formats.read_content(FileOptions("a.npy")).warnings[0]
     A = sp.csr_array([[BIG + 1, 0], [3, 4]])
     sp.save_npz("a.npz", A)
     scipy.io.mmwrite("a.mtx", A)
     for name in ("a.npz", "a.mtx"):
-        assert f"{name} has integers of 2^53 or more" in "".join(formats.look(FileOptions(name)).warnings)
+        assert f"{name} has integers of 2^53 or more" in "".join(formats.read_content(FileOptions(name)).warnings)
 
 
 def of_format(kind, rows):

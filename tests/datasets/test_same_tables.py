@@ -249,7 +249,7 @@ def test_labels_that_are_all_different_are_named(tmp_path, different):
     np.save(tmp_path / "x.npy", np.eye(12))
     lines = [f"{i if different else i % 3} k{i % 3}" for i in range(12)]
     (tmp_path / "y.txt").write_text("\n".join(lines))
-    warnings = readers.look(readers.FileOptions(tmp_path / "x.npy", labels=str(tmp_path / "y.txt"))).warnings
+    warnings = readers.read_content(readers.FileOptions(tmp_path / "x.npy", labels=str(tmp_path / "y.txt"))).warnings
     assert [warning[:40] for warning in warnings] == ["all 12 labels of y.txt are different, so"] * different
 
 
@@ -263,7 +263,7 @@ def test_text_of_another_encoding_is_read_alike_and_named(tmp_path, encoding, en
     (tmp_path / "x.jsonl").write_bytes(records.encode(encoding))
     named = readers.FileOptions(tmp_path / "x.csv", labels=str(tmp_path / "y.txt"), header="false")
     for options in (named, readers.FileOptions(tmp_path / "x.jsonl")):
-        content = readers.look(options)
+        content = readers.read_content(options)
         assert list(content.labels) == labels
         assert ("Windows-1252" in content.form + content.labelled) == (encoding == "latin-1")
 

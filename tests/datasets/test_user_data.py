@@ -177,14 +177,14 @@ def test_a_folder_prepared_before_stamps_had_the_time_of_the_inode_is_prepared_a
 
 def test_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     path = npz(tmp_path / "a.npz", X=A, y=Y)
-    look = formats.look
+    read_content = formats.read_content
 
     def slowly(options):
-        data = look(options)
+        data = read_content(options)
         npz(path, X=A + 1, y=Y)
         return data
 
-    monkeypatch.setattr(formats, "look", slowly)
+    monkeypatch.setattr(formats, "read_content", slowly)
     with pytest.raises(UserError, match="changed while it was read"):
         load(path)
     assert not kept(tmp_path)

@@ -110,8 +110,8 @@ def _measure_implementations(claim: Claim, results: Results, flips: Sequence[Fli
         replaced = _without_times_of_same_code(timed, theirs, results.rows(flip.base, mixed=True))
         in_full = {
             label
-            for of in _measure_times(claim, results.replaced(replaced, touched), "", about)
-            for label in of.components
+            for measured in _measure_times(claim, results.replaced(replaced, touched), "", about)
+            for label in measured.components
         }
         for other in _measure_times(claim, results.replaced(timed, touched), _describe(flip), about):
             yield other._replace(replaced=frozenset(in_full))

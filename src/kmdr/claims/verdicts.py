@@ -83,7 +83,7 @@ class OtherTimes(NamedTuple):
     components : mapping of str to Component
         The statements whose methods have the other implementation, by their labels.
     replaced : frozenset of str
-        Labels of those of which no method is timed mostly with our code.
+        Labels of the statements of which no method is timed mostly with our code.
     """
 
     what: str

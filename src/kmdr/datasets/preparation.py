@@ -164,7 +164,7 @@ def inspect_file(options: Mapping[str, Any]) -> tuple[Content, Profile, str]:
     settings = checked_options(e, options)
     refuse_missing(e, settings)
     file_options = FileOptions(**_arguments(e, settings))
-    content = formats.look(file_options)
+    content = formats.read_content(file_options)
     seen = profile(content, file_options.noise)
     try:
         A, labels, _ = _checked(e, settings, formats.treat(content, file_options))
@@ -183,7 +183,7 @@ def _load(
     if loader is not formats.read or "drop" not in e.offered:
         return _checked(e, settings, loader(*[file.path for file in files], **arguments), store), [], []
     file_options = FileOptions(**arguments)
-    content = formats.look(file_options)
+    content = formats.read_content(file_options)
     seen = profile(content, file_options.noise)
     data = _checked(e, settings, formats.treat(content, file_options), store)
     return data, summary(content, seen, settings, data[0].shape), [*content.warnings, *warnings_of(seen)]

@@ -1,4 +1,4 @@
-"""Names that a dataset and a venue share, such as NIPS, and whose words claims are: what a text counts or means."""
+"""Names that a dataset and a venue share, such as NIPS, and whose words the claims are."""
 
 import re
 from collections.abc import Collection, Sequence

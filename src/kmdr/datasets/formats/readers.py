@@ -94,27 +94,21 @@ def read(path: str | Path | Sequence[str | Path], **options: Any) -> Loaded:
     table are equal if their cells are written alike.
     """
     file_options = FileOptions([path] if isinstance(path, str | Path) else path, **options)
-    return treat(look(file_options), file_options)
+    return treat(read_content(file_options), file_options)
 
 
-def look(options: FileOptions) -> Content:
+def read_content(options: FileOptions) -> Content:
     """Read what a custom file contains: its labels, and its columns as they are.
 
     Columns are selected, but their text, missing values and scale are left to `treat`.
     """
-    paths = options.paths
-    if len(paths) == 1 and _is_archive(paths[0]):
-        refuse_irregular(paths[0])
-        return _look_into(paths[0], options)
-    kinds = {options.format or _format(file) for file in paths}
-    first, kind = paths[0], next(iter(kinds))
-    if kind not in _READERS:
-        raise unknown("format of a dataset's file", kind, _READERS)
-    if len(paths) > 1 and kinds != {"svmlight"}:
-        raise UserError(f"{len(paths)} files were given; only svmlight files may be several, so join them into one")
-    labelings = options.labelings  # of a file of labels, option label is a column
-    columns = [name for name in labelings if is_column(name)]
-    reading_options = _reading_options(options, columns, kind) if labelings else options
+    paths, first = options.paths, options.paths[0]
+    if len(paths) == 1 and _is_archive(first):
+        refuse_irregular(first)
+        return _read_archive(first, options)
+    kind = _format_of_all(options)
+    columns = [name for name in options.labelings if is_column(name)]  # the other entries are files
+    reading_options = _reading_options(options, columns, kind)
     for file in paths:
         refuse_irregular(file, folder=kind in _FOLDERS)
     limit = memory_limit(files_in(first, kind) if kind in _FOLDERS else paths, options.max_gb)
@@ -124,21 +118,10 @@ def look(options: FileOptions) -> Content:
     with _naming_columns(columns):
         reading_options.refuse_inapplicable(kind, first.name)
         content = read(first, limit, reading_options)
-        others = {name: _further_labels(read, first, limit, reading_options, columns, name) for name in columns[1:]}
+        further = {name: _further_labels(read, first, limit, reading_options, columns, name) for name in columns[1:]}
     if scipy.sparse.issparse(content.A):
-        content.warnings += tuple(tables.rounded(content.A, first.name))
-        try:
-            content.A = csr(content.A)  # compiled code relies on its parts
-        except UserError as error:
-            raise UserError(f"{first.name}: {error}") from error
-    drop = [name for name in options.drop if name not in columns]
-    if not options.label and "label" in drop and content.labelled == "column 'label'":
-        content.labels, drop = None, [name for name in drop if name != "label"]
-    if options.labels == NO_LABELS:
-        content.labels = None
-    elif labelings:
-        others |= {columns[0]: content.labels} if columns else {}
-        drop = [*drop, *_take_labelings(content, labelings, others, options, drop)]
+        _make_canonical(content, first.name)
+    drop = _choose_labels(content, options, columns, further)
     if kind != "parts":  # whose reader selects the columns
         content = preprocessing.select_columns(first, content, options.columns, drop)
     if content.labels is not None:
@@ -149,6 +132,57 @@ def look(options: FileOptions) -> Content:
     if content.labels is not None:
         content.labelings = [_described(*labeling) for labeling in content.labelings]
     return content
+
+
+def _format_of_all(options: FileOptions) -> str:
+    """Return the format of the files, of which there are several only in svmlight."""
+    kinds = {options.format or _format(file) for file in options.paths}
+    kind = next(iter(kinds))
+    if kind not in _READERS:
+        raise unknown("format of a dataset's file", kind, _READERS)
+    count = len(options.paths)
+    if count > 1 and kinds != {"svmlight"}:
+        raise UserError(f"{count} files were given; only svmlight files may be several, so join them into one")
+    return kind
+
+
+def _make_canonical(content: Content, name: str) -> None:
+    """Warn about rounded integers of a sparse matrix, and convert it to canonical CSR."""
+    content.warnings += tuple(tables.rounded(content.A, name))
+    try:
+        content.A = csr(content.A)  # compiled code relies on its parts
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from error
+
+
+def _choose_labels(
+    content: Content, options: FileOptions, columns: Sequence[str], further: Mapping[str, Any]
+) -> list[str]:
+    """Give a content the labelings that the options name, and return the columns that are still to drop.
+
+    Parameters
+    ----------
+    content : Content
+        Its labels are the first of `columns`, if there is one, else what the reader took for labels by default.
+    columns : sequence of str
+        The entries of option ``labels`` that are columns of the data.
+    further : mapping of str to array
+        The labels in each of these columns but the first.
+    """
+    drop = [name for name in options.drop if name not in columns]
+    if not options.label and "label" in drop and content.labelled == "column 'label'":
+        content.labels = None  # the reader has removed this column from the features
+        drop = [name for name in drop if name != "label"]
+    if options.labels == NO_LABELS:
+        content.labels = None
+    if not options.labelings:
+        return drop
+    labels_of = {**further, **dict.fromkeys(columns[:1], content.labels)}
+    content.labelings = [
+        _labeling(name, content, labels_of, options.label, options.paths[0].name) for name in options.labelings
+    ]
+    features = preprocessing.column_names(content) if isinstance(content.A, pd.DataFrame) else []
+    return [*drop, *(name for name in labels_of if name in features and name not in drop)]
 
 
 def _check_noise(content: Content, noise: str, name: str) -> None:
@@ -179,20 +213,16 @@ def _naming_columns(columns: Sequence[str]) -> Iterator[None]:
 
 
 def _reading_options(options: FileOptions, columns: Sequence[str], kind: str) -> FileOptions:
-    """Return the options for the data where option ``labels`` names labelings, of which some are columns."""
+    """Return the options for the reader of the data, which reads the first of the columns that are labelings.
+
+    If option ``labels`` names files, option ``label`` is a column in these.
+    """
+    if not options.labelings:
+        return options
     if columns and options.label:
         raise UserError(f"options labels={columns[0]} and label={options.label} both name columns; remove one of them")
     drop = [*options.drop, *columns[1:]] if kind == "parts" else options.drop  # whose reader selects the columns
     return replace(options, label=columns[0] if columns else "", drop=drop)
-
-
-def _take_labelings(
-    content: Content, labelings: Sequence[str], columns: Mapping[str, Any], options: FileOptions, drop: Sequence[str]
-) -> list[str]:
-    """Give a file's content its reference labelings, and return the columns of a table that are labels to drop."""
-    content.labelings = [_labeling(name, content, columns, options.label, options.paths[0].name) for name in labelings]
-    features = preprocessing.column_names(content) if isinstance(content.A, pd.DataFrame) else []
-    return [name for name in columns if name in features and name not in drop]
 
 
 def _further_labels(
@@ -231,7 +261,7 @@ def _is_archive(path: Path) -> bool:
     return archive and not zarr.is_store(path)
 
 
-def _look_into(path: Path, options: FileOptions) -> Content:
+def _read_archive(path: Path, options: FileOptions) -> Content:
     """Read the single file of data in an archive."""
     limit = int(memory_limit([path], options.max_gb))
     refused = f"name the file in it, or the folder, after unpacking {path.name}"
@@ -250,16 +280,16 @@ def _look_into(path: Path, options: FileOptions) -> Content:
     if not members:
         raise UserError(f"{path.name} holds no file of data; choose another")
     ((name, data),) = members.items()
-    return _look_at_unpacked(path, PurePosixPath(name).name, data, options)
+    return _read_unpacked(path, PurePosixPath(name).name, data, options)
 
 
 def _read_packed(path: Path, limit: float, options: FileOptions, kind: str) -> Content:
     """Read a compressed file of a format whose reader does not unpack it."""
     inner = replace(options, format=kind, labels="", noise="", columns=[], drop=[])
-    return _look_at_unpacked(path, path.stem, b"".join(unpacked(path, limit)), inner)
+    return _read_unpacked(path, path.stem, b"".join(unpacked(path, limit)), inner)
 
 
-def _look_at_unpacked(path: Path, name: str, data: bytes, options: FileOptions) -> Content:
+def _read_unpacked(path: Path, name: str, data: bytes, options: FileOptions) -> Content:
     """Read what a file was unpacked to, from a temporary folder, with the memory that `path` may take."""
     if PurePosixPath(name).suffix.lower() in _ARCHIVES:
         raise UserError(f"{path.name} holds an archive, {name}; unpack it")
@@ -267,7 +297,7 @@ def _look_at_unpacked(path: Path, name: str, data: bytes, options: FileOptions) 
         file = Path(folder) / name
         file.write_bytes(data)
         max_gb = memory_limit([path], options.max_gb) / 1e9
-        content = look(replace(options, path=[file], max_gb=max_gb))
+        content = read_content(replace(options, path=[file], max_gb=max_gb))
         if isinstance(content.A, np.memmap):  # whose file ends here
             content.A = read_only(np.array(content.A))
     content.form = f"{content.form.replace(', mapped in place', '')}, unpacked from {path.suffix[1:].lower()}"

@@ -296,41 +296,24 @@ class Workers:
         Exception
             What the function raised, with the worker's traceback as a note.
         """
-        source = iter(calls)
-        interval = _LIMIT_SECONDS if self._limit.limits_trials else _WATCH_SECONDS
-        queue: deque[_Job] = deque()
+        source, queue = iter(calls), deque[_Job]()
         never_ready = 0
-
-        def give() -> int:
-            """Give calls to the workers that have none, and return how many calls are not done."""
-            at_work = sum(worker.job is not None for worker in self._pool.values())
-            queue.extend(_Job(call) for call in islice(source, size - at_work - len(queue)))
-            not_done = at_work + len(queue)
-            while len(self._pool) < not_done:
-                self._start()
-            for pipe, worker in self._pool.items():
-                if queue and worker.ready and worker.job is None:
-                    worker.job, worker.clock = queue.popleft(), None
-                    with suppress(OSError):  # it died, which the next wait will show
-                        pipe.send(worker.job.call)
-            return not_done
-
-        while give():
+        while self._dispatch(source, queue, size):
             if self._limit.is_over():
                 yield from ((job.call, Late()) for job in [*self._stop_all(), *queue])
                 queue.clear()
                 continue
-            readable = {pipe for pipe in wait([*self._pool], interval) if isinstance(pipe, Connection)}
-            for pipe in [pipe for pipe in self._pool if pipe in readable or self._has_ended(pipe)]:
+            for pipe in self._wait():
                 worker = self._pool[pipe]
                 job = worker.job
                 try:
-                    answer = self._receive(pipe)
+                    message = self._receive(pipe)
                 except (EOFError, OSError, pickle.UnpicklingError):
                     end = self._remove(pipe)
                     if job is None:
                         never_ready += not worker.ready
                         _refuse_many(never_ready, end)
+<<<<<<< HEAD
                         continue
                     job.lost += 1
                     if job.lost == TRIES:
@@ -338,17 +321,53 @@ class Workers:
                         continue
                     self._tell(f"kmdr: warning: the worker of {name(job.call)} {end}; the task is tried again")
                     queue.appendleft(job)
+=======
+                    elif lost := self._retry(job, end, queue, name):
+                        yield job.call, lost
+>>>>>>> clear11
                     continue
-                if self._receive_note(pipe, worker, answer):
+                if self._receive_note(pipe, worker, message):
                     continue
                 worker.ready, worker.job, worker.clock, never_ready = True, None, None, 0
-                if isinstance(answer, Exception):
-                    raise answer
+                if isinstance(message, Exception):
+                    raise message
                 if job is not None:
                     if size > 1:
-                        give()
-                    yield job.call, answer
+                        self._dispatch(source, queue, size)
+                    yield job.call, message
             yield from self._stop_excessive()
+
+    def _dispatch(self, source: Iterator[Call], queue: deque[_Job], size: int) -> int:
+        """Give calls to the workers that have none, and return how many of the calls taken from `source` are not done.
+
+        Calls in the queue come first. Workers are started for calls that have none.
+        """
+        at_work = sum(worker.job is not None for worker in self._pool.values())
+        queue.extend(_Job(call) for call in islice(source, size - at_work - len(queue)))
+        not_done = at_work + len(queue)
+        while len(self._pool) < not_done:
+            self._start()
+        for pipe, worker in self._pool.items():
+            if queue and worker.ready and worker.job is None:
+                worker.job, worker.clock = queue.popleft(), None
+                with suppress(OSError):  # it died, which the next wait will show
+                    pipe.send(worker.job.call)
+        return not_done
+
+    def _wait(self) -> list[Connection]:
+        """Wait until a worker has sent a message or time is up; return the workers that have, or that ended."""
+        interval = _LIMIT_SECONDS if self._limit.limits_trials else _WATCH_SECONDS
+        readable = {pipe for pipe in wait([*self._pool], interval) if isinstance(pipe, Connection)}
+        return [pipe for pipe in self._pool if pipe in readable or self._has_ended(pipe)]
+
+    def _retry(self, job: _Job, end: str, queue: deque[_Job], name: Callable[[Call], str]) -> Lost | None:
+        """Put a call whose worker died first in the queue; after the last try, return its answer instead."""
+        job.lost += 1
+        if job.lost == TRIES:
+            return Lost(f"its worker {end}, {TRIES} times")
+        self._tell(f"kmdr: the worker of {name(job.call)} {end}; the task is tried again")
+        queue.appendleft(job)
+        return None
 
 
 def _refuse_many(never_ready: int, end: str) -> None:
