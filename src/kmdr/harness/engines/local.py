@@ -313,18 +313,8 @@ class Workers:
                     if job is None:
                         never_ready += not worker.ready
                         _refuse_many(never_ready, end)
-<<<<<<< HEAD
-                        continue
-                    job.lost += 1
-                    if job.lost == TRIES:
-                        yield job.call, Lost(f"its worker {end}, {TRIES} times")
-                        continue
-                    self._tell(f"kmdr: warning: the worker of {name(job.call)} {end}; the task is tried again")
-                    queue.appendleft(job)
-=======
                     elif lost := self._retry(job, end, queue, name):
                         yield job.call, lost
->>>>>>> clear11
                     continue
                 if self._receive_note(pipe, worker, message):
                     continue
@@ -365,7 +355,7 @@ class Workers:
         job.lost += 1
         if job.lost == TRIES:
             return Lost(f"its worker {end}, {TRIES} times")
-        self._tell(f"kmdr: the worker of {name(job.call)} {end}; the task is tried again")
+        self._tell(f"kmdr: warning: the worker of {name(job.call)} {end}; the task is tried again")
         queue.appendleft(job)
         return None
 
