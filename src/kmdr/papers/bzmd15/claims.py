@@ -462,7 +462,7 @@ def _mean_below(label: str, lower: "pd.Series[float]", higher: "pd.Series[float]
 Readings = Mapping[str, Sequence[Component]]
 
 
-def _in_every_reading(label: str, readings: Readings, margin: float | None = None) -> Component:
+def _combine_readings(label: str, readings: Readings, margin: float | None = None) -> Component:
     """Test a statement in several readings of one word: true if all readings are true, and false if none is.
 
     If they disagree, it is undecided. Another value may replace the margin of a reading.
@@ -471,7 +471,7 @@ def _in_every_reading(label: str, readings: Readings, margin: float | None = Non
         readings = {name: [retest(part, margin) for part in parts] for name, parts in readings.items()}
     all_true, any_true = (several(label, readings, least) for least in (len(readings), 1))
     return all_true._replace(
-        p_against=any_true.p_against, unit="readings", against=partial(_in_every_reading, label, readings)
+        p_against=any_true.p_against, unit="readings", against=partial(_combine_readings, label, readings)
     )
 
 
@@ -512,7 +512,7 @@ def full_is_poor_on_two(results: Results) -> Finding:
             "below Synth": [against["synth"]],
         }
         components.append(
-            _in_every_reading(f"P of kMeans on {name} is low in each of {len(readings)} readings", readings)
+            _combine_readings(f"P of kMeans on {name} is low in each of {len(readings)} readings", readings)
         )
         single += chain(*readings.values())
         answers = {"supported": "yes", "not supported": "no"}
