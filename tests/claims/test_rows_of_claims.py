@@ -28,7 +28,7 @@ def results() -> Results:
     return Results.from_folder(REFERENCE)
 
 
-def tested(verdict: Verdict) -> list[Component]:
+def judged_statements(verdict: Verdict) -> list[Component]:
     """Return the components of a claim, and the single ones of a component that rests on several."""
     return [*verdict.components, *verdict.aside.get("one of several", ())]
 
@@ -47,7 +47,7 @@ def unused(claim: Claim, results: Results) -> list[tuple[object, ...]]:
     def changes(kept: "pd.Series[bool]") -> bool:
         """Return whether a test on a part of the rows gives other components, or none."""
         other = uncorrected(claim, results.replaced(rows[kept], claim.studies))
-        return [c[:6] for c in tested(other)] != [c[:6] for c in tested(verdict)]
+        return [c[:6] for c in judged_statements(other)] != [c[:6] for c in judged_statements(verdict)]
 
     idle = []
     for method in counts.index[counts > fewest]:

@@ -1,4 +1,4 @@
-"""Names that a dataset and a venue share, such as NIPS, and whose words the claims are."""
+"""Names that a dataset and a venue share, such as NIPS, so that texts mark the dataset, and the sources of claims."""
 
 import re
 from collections.abc import Collection, Sequence

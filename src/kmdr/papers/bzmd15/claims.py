@@ -44,11 +44,9 @@ from kmdr.claims.reported import reported
 from .facts import BOUNDS, ENDS, FIGURES, NAMES, PROPOSED, REAL, REDUCED, SYNTH_TIMES, TIMES, bounds, label
 
 FEW = (20, 30)  # the r that §7.5 calls small
-F_MARGIN = Margin(0.05, "largest excess over F of k-means on all features counted as close")
+F_MARGIN = Margin(0.05, "excess over F of k-means on all features that is close to it")
 P_MARGIN = Margin(
-    0.05,
-    "largest difference of P counted as negligible",
-    {"standard error of the paper's means of five runs on Synth": 0.05},
+    0.05, "negligible difference of P", {"standard error of the paper's means of five runs on Synth": 0.05}
 )
 POOR = Margin(0.5, "accuracy that is poor", {"bad runs in lf20": 0.5}, least=0.1, most=0.99)
 FASTER = "total time ÷ that of kMeans, below 1"
@@ -71,7 +69,7 @@ def _finding(results: Results, tested: Tested, sentence: str) -> Finding:
     aside = [component for dataset, component in tested if dataset in results.stand_ins]
     need(components, "the paper's own data")
     sentence += f"; {tally(components)}"
-    sentence += f". On stand-ins, not counted: {tally(aside)}" if aside else ""
+    sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
     return Finding(components, f"{sentence}.", {"stands in": aside} if aside else {})
 
 
@@ -210,12 +208,12 @@ def objective_converges(results: Results) -> Finding:
                 statement = f"{name}: distance of F from that of kMeans at r = {least} less that at r = {most}, above 0"
                 tested.append((pair.dataset, above(statement, shrunk, unit="relative F")))
     need(tested, "kMeans and a proposed method on the real datasets")
-    sentence = f"At the largest r, F differs from F of kMeans by {extremes(last)}"
+    sentence = f"At the greatest r, F differs from F of kMeans by {extremes(last)}"
     if first:
         left = {name: last[name] / excess for name, excess in first.items() if excess}
-        sentence += f". At the smallest r the difference is {extremes(first)}"
-        sentence += f"; {extremes(left, '.0%')} of it remains at the largest" if left else ""
-        sentence += f". The margin ±{F_MARGIN:g} is relative to F, not to the range of the curve"
+        sentence += f", at the least by {extremes(first)}"
+        sentence += f", of which {extremes(left, '.0%')} is left" if left else ""
+        sentence += f" (the margin of ±{F_MARGIN:g} is a share of F, not of the range of the curve)"
     return _finding(results, tested, sentence)
 
 
@@ -289,7 +287,7 @@ def laplacian_scores_lead(results: Results) -> Finding:
     need(components, "LapScores and another method on PIE or COIL20")
     leads = [f"on {name} by {extremes(values, '+.3f')}" for name, values in lead.items()]
     sentence = f"Averaged over r, LapScores lead in P {' and '.join(leads)}; {tally(components)}"
-    sentence += f". At each r, {tally(each_r)}"
+    sentence += f"; at each r {tally(each_r)}"
     return Finding(components, f"{sentence}.", {"another reading": each_r})
 
 
@@ -349,7 +347,7 @@ def few_dimensions_suffice(results: Results) -> Finding:
     parts = [f"P differs from P of kMeans by {extremes(behind, '+.3f')}"] if behind else []
     parts += [f"F exceeds F of kMeans by {extremes(excess)}"] if excess else []
     sentence = f"At r = {FEW[0]} to {FEW[1]}, {' and '.join(parts)}; {tally([*mixture, *chain(*real_data.values())])}"
-    sentence += f". On stand-ins, not counted: {tally(aside)}" if aside else ""
+    sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
     if not real_data:
         return Finding(mixture, f"{sentence}.", {"stands in": aside} if aside else {})
     statement = f"real datasets on which F of all methods is close, at least {SEVERAL}"
@@ -464,7 +462,7 @@ def _mean_below(label: str, lower: "pd.Series[float]", higher: "pd.Series[float]
 Readings = Mapping[str, Sequence[Component]]
 
 
-def _test_all_readings(label: str, readings: Readings, margin: float | None = None) -> Component:
+def _combine_readings(label: str, readings: Readings, margin: float | None = None) -> Component:
     """Test a statement in several readings of one word: true if all readings are true, and false if none is.
 
     If they disagree, it is undecided. Another value may replace the margin of a reading.
@@ -473,7 +471,7 @@ def _test_all_readings(label: str, readings: Readings, margin: float | None = No
         readings = {name: [retest(part, margin) for part in parts] for name, parts in readings.items()}
     all_true, any_true = (several(label, readings, least) for least in (len(readings), 1))
     return all_true._replace(
-        p_against=any_true.p_against, unit="readings", against=partial(_test_all_readings, label, readings)
+        p_against=any_true.p_against, unit="readings", against=partial(_combine_readings, label, readings)
     )
 
 
@@ -514,7 +512,7 @@ def full_is_poor_on_two(results: Results) -> Finding:
             "below Synth": [against["synth"]],
         }
         components.append(
-            _test_all_readings(f"P of kMeans on {name} is low in each of {len(readings)} readings", readings)
+            _combine_readings(f"P of kMeans on {name} is low in each of {len(readings)} readings", readings)
         )
         single += chain(*readings.values())
         answers = {"supported": "yes", "not supported": "no"}
