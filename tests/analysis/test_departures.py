@@ -13,6 +13,7 @@ from kmdr.base.text import canonical
 from kmdr.claims.catalogue import items, rerun_command
 from kmdr.claims.verdicts import judge
 from kmdr.config.studies import studies
+from kmdr.datasets import registry
 from kmdr.harness.experiment import experiments
 from kmdr.harness.jobs import compose
 from kmdr.reducers import recorded
@@ -157,6 +158,44 @@ def test_a_method_with_settings_keeps_them_in_the_command():
     assert "lle" in departure.absent
     assert departure.overrides == ("study.reducers=[svd]",), "with all settings at their defaults"
     assert [e.params for e in compose("study=lst17_coil20", *departure.overrides).experiments] == [svd.params]
+
+
+@pytest.mark.parametrize("study", [s["name"] for s in studies() if any("." in name for name in s["reducers"])])
+def test_a_class_of_a_study_keeps_its_arguments_in_the_command(study):
+    """The report stopped, because no reducer has the name of a class."""
+    asked = [e for e in experiments(study) if e.dataset == experiments(study)[0].dataset]
+    for removed in asked:
+        present = [e for e in asked if e != removed]
+        rows = pd.concat(
+            make_rows(
+                study, e.dataset, e.reducer, e.r_grid, e.repeats, params=canonical(recorded(e.reducer, e.params)),
+                **USUAL | {"k": e.k or registry.entry(e.dataset).k, "config_hash": f"{i:012x}"},
+            )
+            for i, e in enumerate(present)
+        )  # fmt: skip
+        departure = departures(rows, lambda _: asked, {})[study]
+        assert departure.absent == (removed.reducer,)
+        (override,) = (text for text in departure.overrides if text.startswith("study.reducers="))
+        composed, kept = (
+            {(e.reducer, canonical(e.params)) for e in group}
+            for group in (compose(f"study={study}", override).experiments, present)
+        )
+        assert composed == kept
+
+
+def test_a_report_needs_no_class_of_a_study(tmp_path, monkeypatch, capsys):
+    """A folder of rows had no report where the package of a class is not installed."""
+    folder = tmp_path / "conf" / "study"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(
+        "study: {title: t, datasets: [orl], reducers: [no_such_package.Class, none]}\nrepeats: 2\n"
+    )
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path))
+    (tmp_path / "out").mkdir()
+    settings = USUAL | {"config_hash": "0" * 12}
+    write_rows(tmp_path / "out", *(make_rows("mine", "orl", name, [2], 2, **settings) for name in ("none", "svd")))
+    assert build(tmp_path / "out", studies()).is_file()
+    assert "so the rows of mine are not compared with what the study asks for" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -354,3 +354,13 @@ def test_a_value_that_settings_cannot_have_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("KMDR_PATH", str(tmp_path))
     with pytest.raises(UserError, match="'set' is not a supported"):
         compose_configs("study=mine")
+
+
+def test_studies_of_a_paper_need_no_class_of_another_study(tmp_path, monkeypatch):
+    """``kmdr reproduce bzd10`` was refused because of a plugin's study whose class is not installed."""
+    written_study(tmp_path, **{"study": {**STUDY, "reducers": ["no_such_package.Class"]}})
+    plugin(monkeypatch, tmp_path)
+    names = [job.study["name"] for job in compose_studies("results", papers=["bzd10"])]
+    assert names == [study["name"] for study in studies() if study.get("paper") == "bzd10" and not study["on_request"]]
+    with pytest.raises(UserError, match="no_such_package"):
+        compose_studies("results")

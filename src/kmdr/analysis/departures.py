@@ -132,6 +132,8 @@ def _item(group: str, experiment: Experiment) -> str:
     name = getattr(experiment, group)
     if group == "dataset":
         settings = experiment.stated_options(name)
+    elif "." in name:  # an import path, with the arguments of its class
+        settings = experiment.params
     else:
         default = choice("reducer", name)
         settings = {key: value for key, value in experiment.params.items() if value != default.get(key)}

@@ -106,13 +106,16 @@ def compose(*overrides: str) -> Job:
     return Job.from_configs(compose_configs(*overrides))
 
 
-def compose_studies(out: str, seed: int | None = None) -> list[Job]:
+def compose_studies(out: str, seed: int | None = None, papers: Collection[str] = ()) -> list[Job]:
     """Return a job for each study that is not only run on request, with the results in folder ``out``.
 
-    ``seed`` replaces the root seed of the configuration.
+    ``seed`` replaces the root seed of the configuration. If there are ``papers``, there are jobs for their studies
+    alone; a class that another study names need not be available.
     """
     jobs = []
     for name, configs in compose_study_configs(out, seed).items():
+        if papers and configs and configs[0]["study"].get("paper") not in papers:
+            continue
         with naming_study(name):
             jobs.append(Job.from_configs(configs))
     return jobs

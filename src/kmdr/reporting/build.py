@@ -18,14 +18,16 @@ from kmdr.analysis.rows import SECONDS, code_notes, computing_cost
 from kmdr.atlas.design import STUDY as ATLAS
 from kmdr.atlas.design import TIMES as ATLAS_TIMES
 from kmdr.atlas.section import AtlasSection
+from kmdr.base.errors import UserError
 from kmdr.base.files import sweep_abandoned
 from kmdr.base.provenance import code_version
+from kmdr.base.text import tell as warn
 from kmdr.claims.catalogue import Claim, Item, Paper, claims, items, papers
 from kmdr.claims.register import Change, answered, flips, open_points
 from kmdr.claims.verdicts import Diagnosis, Verdict, judge
 from kmdr.figures.canvas import FORMATS
 from kmdr.figures.panels import figures_of_studies
-from kmdr.harness.experiment import experiments
+from kmdr.harness.experiment import Experiment, experiments
 from kmdr.multiverse.choices import STUDY
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.contents import Contents, fingerprint, read_contents
@@ -164,11 +166,25 @@ def report_of(
     )
 
 
+def _experiments(study: str) -> Sequence[Experiment]:
+    """Return the experiments of a study; none, with a message, if a module of a class that it names is missing here."""
+    try:
+        return experiments(study)
+    except UserError as error:
+        cause: BaseException | None = error
+        while cause and not isinstance(cause, ImportError):
+            cause = cause.__cause__
+        if not cause:
+            raise
+        warn(f"kmdr: {error}; so the rows of {study} are not compared with what the study asks for")
+        return ()
+
+
 def _context(
     results: Results, plan: Mapping[str, Any], configs: Sequence[Mapping[str, Any]], formats: Sequence[str] = FORMATS
 ) -> Context:
     datasets = {study["name"]: study["datasets"] for study in configs}
-    differences = departures(results.compact_rows, experiments, plan, results.missing)
+    differences = departures(results.compact_rows, _experiments, plan, results.missing)
     rows, every_row = results.compact_rows, results.every_compact_row
     other_rows = None if every_row is rows else every_row
     return Context(results, datasets, differences, flips(configs), formats, other_rows, seed_settings(rows))

@@ -79,7 +79,7 @@ def run_papers(names: Sequence[str], out: Path, limits: Limits, seed: int | None
     for name in names:
         if name not in known:
             raise unknown("paper", name, known)
-    jobs = [job for job in compose_studies(str(out), seed) if not names or (job.study or {}).get("paper") in names]
+    jobs = compose_studies(str(out), seed, names)
     if not jobs:
         raise UserError(f"{', '.join(names)} has no studies to run; add one to its folder 'studies'")
     check_modules()
