@@ -288,7 +288,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]], decimal: str 
         return True
     if not texts:
         return _is_number_header(first, rest, numbers, decimal)
-    recurring = sum(any(j < len(row) and row[j] == first[j] for row in rest) for j in texts)
+    recurring = sum(first[j] in _below(rest, j) for j in texts)
     above_numbers = any(_mostly_numbers(_below(rest, j), decimal) for j in texts)
     if not numbers:
         return _is_text_header(len(texts), recurring, above_numbers)
