@@ -842,5 +842,5 @@ def test_what_cannot_be_asked_for_is_refused(guest):
         COMMANDS["multiverse"](["own31"])
     with pytest.raises(UserError, match="not a duration"):
         COMMANDS["multiverse"](["own30", "BUDGET=soon"])
-    with pytest.raises(UserError, match="no setting of"):
+    with pytest.raises(UserError, match="no option of"):
         COMMANDS["multiverse"](["own30", "ROWS=3"])

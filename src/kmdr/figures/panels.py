@@ -778,62 +778,89 @@ def _notes(
     labels: Mapping[str, str] | None,
 ) -> list[str]:
     """Return the sentences below a figure: the meaning of the bands, and everything that the panels do not show."""
-    numbers = drawing.numbers
+    by_label = {dataset_label(name, labels): rows[rows["dataset"] == name] for name in datasets}
+    suffixes = {name: f" ({dataset_label(name, labels)})" * (len(datasets) > 1) for name in datasets}
+    times = list(filter(is_time, quantities))
     intervals = "bars" if all(map(is_crowded, drawing.panels)) else "bands"
-    cut = _any_band_cut(drawing)
-    notes = [_repetitions_note(numbers, styles, intervals, cut)] if len(numbers) else []
-    crowded = {f"({panel_letter(i)})": drawn for i, drawn in enumerate(drawing.panels) if is_crowded(drawn)}
-    if crowded:
-        where = f"In {' and '.join(crowded)}, where" if len(drawing.panels) > 1 else "Where"
-        lines = any((drawn["drawn_as"] == "line").any() for drawn in crowded.values())
-        notes.append(
-            f"{where} intervals overlap, means with their intervals are side by side and only at the labelled r"
-            + ", intervals of horizontal lines on the right" * lines
-            + "; the CSV file has every r."
-        )
+    numbers = drawing.numbers
+    notes = [
+        _repetitions_note(numbers, styles, intervals, _any_band_cut(drawing)) if len(numbers) else "",
+        _crowding_note(drawing.panels),
+        _seeds_note(rows),
+        _stand_ins_note(by_label),
+        *(_parallel_timing_notes(by_label) if times else []),
+        _environments_note(rows),
+        _code_note(rows, styles),
+        *(environment_notes(rows) if times else []),
+        _failures_note(rows, suffixes),
+        _untimed_methods_note(rows, times, styles, suffixes),
+    ]
+    return list(filter(None, notes))
 
-    def dataset_suffix(dataset: str) -> str:
-        return f" ({dataset_label(dataset, labels)})" if len(datasets) > 1 else ""
 
+def _crowding_note(panels: Sequence[pd.DataFrame]) -> str:
+    """Return how the panels are drawn in which intervals overlap."""
+    crowded = {f"({panel_letter(i)})": drawn for i, drawn in enumerate(panels) if is_crowded(drawn)}
+    if not crowded:
+        return ""
+    where = f"In {' and '.join(crowded)}, where" if len(panels) > 1 else "Where"
+    has_lines = any((drawn["drawn_as"] == "line").any() for drawn in crowded.values())
+    return (
+        f"{where} intervals overlap, means with their intervals are side by side and only at the labelled r"
+        + ", intervals of horizontal lines on the right" * has_lines
+        + "; the CSV file has every r."
+    )
+
+
+def _seeds_note(rows: pd.DataFrame) -> str:
     seeds = ok_rows(rows).groupby(["dataset", "reducer", "params", "k"])["seed"].nunique()
-    if (seeds > 1).any():
-        notes.append(f"Repetitions of {seeds.max()} seeds.")
-    of_dataset = {dataset_label(name, labels): rows[rows["dataset"] == name] for name in datasets}
-    stand_ins = [f"{name} ({text})" for name, of_name in of_dataset.items() for text in _stand_ins(of_name)]
-    if stand_ins:
-        notes.append(f"Stand-in{'s' * (len(stand_ins) > 1)}: {', '.join(stand_ins)}.")
-    if any(map(is_time, quantities)):
-        notes += [f"{name}: {text}." for name, of_name in of_dataset.items() if (text := timing_note(of_name))]
-    if rows["env_hash"].nunique() > 1:
-        notes.append(f"Computed in {rows['env_hash'].nunique()} environments.")
+    return f"Repetitions of {seeds.max()} seeds." if (seeds > 1).any() else ""
+
+
+def _stand_ins_note(by_label: Mapping[str, pd.DataFrame]) -> str:
+    texts = [f"{label} ({text})" for label, rows in by_label.items() for text in _stand_ins(rows)]
+    return f"Stand-in{'s' * (len(texts) > 1)}: {', '.join(texts)}." if texts else ""
+
+
+def _parallel_timing_notes(by_label: Mapping[str, pd.DataFrame]) -> list[str]:
+    return [f"{label}: {text}." for label, rows in by_label.items() if (text := timing_note(rows))]
+
+
+def _environments_note(rows: pd.DataFrame) -> str:
+    count = rows["env_hash"].nunique()
+    return f"Computed in {count} environments." if count > 1 else ""
+
+
+def _code_note(rows: pd.DataFrame, styles: Mapping[Method, Style]) -> str:
+    """Return the methods whose rows were made by several versions of their code."""
     of_methods = rows.groupby(["reducer", "params"], observed=True)
     mixed = {method for method, of_method in of_methods if code_notes(of_method)}
-    if mixed:
-        names = ", ".join(style.label for method, style in styles.items() if method in mixed)
-        notes.append(f"Several versions of their code made the rows of {names}.")
-    if any(map(is_time, quantities)):
-        notes += environment_notes(rows)
+    names = ", ".join(style.label for method, style in styles.items() if method in mixed)
+    return f"Several versions of their code made the rows of {names}." if mixed else ""
+
+
+def _failures_note(rows: pd.DataFrame, suffixes: Mapping[str, str]) -> str:
+    """Return the number of failed trials of each method; `suffixes` has what follows it for each dataset."""
     failed = failed_counts(rows)
-    if failed:
-        total = sum(failed.values())
-        listed = ", ".join(f"{name} ×{count}{dataset_suffix(dataset)}" for (dataset, name), count in failed.items())
-        notes.append(f"{total} failed trial{'s' if total > 1 else ''} omitted: {listed}.")
+    total = sum(failed.values())
+    listed = ", ".join(f"{name} ×{count}{suffixes[dataset]}" for (dataset, name), count in failed.items())
+    return f"{total} failed trial{'s' if total > 1 else ''} omitted: {listed}." if failed else ""
+
+
+def _untimed_methods_note(
+    rows: pd.DataFrame, times: Sequence[str], styles: Mapping[Method, Style], suffixes: Mapping[str, str]
+) -> str:
+    """Return the methods without a running time, and why they have none."""
     untimed: dict[str, None] = {}
-    for quantity in filter(is_time, quantities):
-        for dataset in datasets:
-            run = rows[rows["dataset"] == dataset]
-            if len(run):
-                timed = set(methods_of(quantity_rows(run, quantity)))
-                absent = [m for m in styles if m in set(methods_of(run)) - timed]
-                untimed |= dict.fromkeys(f"{styles[method].label}{dataset_suffix(dataset)}" for method in absent)
-    if untimed:
-        why = (
-            "Not timed serially, so without"
-            if (rows["concurrency"] == 1).any()
-            else "Repetitions share steps, so without"
-        )
-        notes.append(f"{why} a running time: {', '.join(untimed)}.")
-    return notes
+    for quantity, (dataset, suffix) in product(times, suffixes.items()):
+        of_dataset = rows[rows["dataset"] == dataset]
+        without = set(methods_of(of_dataset)) - set(methods_of(quantity_rows(of_dataset, quantity)))
+        untimed |= {f"{style.label}{suffix}": None for method, style in styles.items() if method in without}
+    if not untimed:
+        return ""
+    serial = (rows["concurrency"] == 1).any()
+    why = "Not timed serially, so without" if serial else "Repetitions share steps, so without"
+    return f"{why} a running time: {', '.join(untimed)}."
 
 
 def _any_band_cut(drawing: Drawing) -> bool:
