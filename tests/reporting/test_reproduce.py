@@ -32,7 +32,8 @@ def _tiny_studies():
             "timing_repeats=1", "kmeans.n_init=2", "runner.n_jobs=2", f"out={out}",
         )  # fmt: skip
 
-    reproduce.compose_studies = lambda out, seed=None: [tiny("bzmd15_fig1", 4, out), tiny("bzmd15_fig2", 12, out)]
+    studies = {"bzmd15_fig1": 4, "bzmd15_fig2": 12}
+    reproduce.compose_studies = lambda out, *_: [tiny(name, repeats, out) for name, repeats in studies.items()]
     choices.multiverses = list
     jobs.reference_means = dict
     if not os.environ.get("TINY_REPORT"):
