@@ -1379,7 +1379,7 @@ def check_verdicts(folder: Folder, count: Count) -> None:
             ]
         ):
             equal = margins[(margins.claim == line.claim) & (margins.ours == line.ours)].what.nunique() > 1
-            quantity = ("P" if line.what.endswith("of P") else "F") if equal else ""
+            quantity = ("P" if "difference of P" in line.what else "F") if equal else ""
             changed = groups_of(folder, line.claim, (line.ours, line.margin), quantity)
             pairs = {**{k: v for c in by_claim.values() for k, v in c.items()}, **changed}
             adjusted = {key: pair for key, pair in corrected(pairs).items() if key[0] == line.claim}
@@ -2189,7 +2189,8 @@ def check_agreement(folder: Folder, count: Count) -> None:
             enough = bool(ours) and stats.binom.cdf(sum(ours), len(ours), 1 - LEVEL) >= LEVEL
             word = f"{'✗' if few else '✓' if enough else '◐'} {sum(ours)} of {len(ours)}" if ours else "not comparable"
             shown = f"{sign} {inside} of {compared}" if sign else "not comparable"
-            count.text(file, f"{id_}: agreement, {protocol}", word, shown)
+            what = "agreement" if protocol == "written" else f"agreement, {protocol}"
+            count.text(file, f"{id_}: {what}", word, shown)
 
 
 def check_tables(folder: Folder, count: Count) -> None:

@@ -176,7 +176,7 @@ def test_table_2_names_the_protocol_of_each_of_our_columns():
     pd.testing.assert_frame_equal(both.frame[list(alone.frame)], alone.frame)
     expected = alone.frame["ours as written"].where(alone.frame["method"] != "SVD", 0.7)
     assert both.frame["ours reconstructed"].tolist() == pytest.approx(expected.tolist())
-    assert "Ours reconstructed: under the reconstructed protocol" in both.note
+    assert "Ours reconstructed, low and high: under the reconstructed protocol" in both.note
     assert agreement("bzd10_table2", both.frame) == agreement(
         "bzd10_table2", alone.frame.rename(columns={"ours as written": "ours"})
     )

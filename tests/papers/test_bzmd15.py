@@ -297,7 +297,7 @@ def test_stand_ins_are_marked_and_decide_nothing(test):
     assert on_light(single)
     assert "stands in" not in own.aside
     assert on_light(of_stand_in.aside["stands in"]) == {f"{name} (stand-in)" for name in on_light(single)}
-    assert "on stand-ins, not counted" in of_stand_in.sentence
+    assert "On stand-ins, not counted" in of_stand_in.sentence
     with pytest.raises(NotRunError, match="the paper's own data"):
         test(make_results([rows[light].assign(stand_in="reconstructed")]))
 
@@ -457,8 +457,8 @@ def test_a_figure_rests_on_rows_of_its_own_datasets_alone(figure):
 
 def test_convergence_states_the_share_of_the_curve_that_is_left():
     sentence = verdict(3).sentence
-    assert "the margin of ±0.05 is a share of F" in sentence
-    assert "of which 5 % (" in sentence  # excess(100) / excess(5)
+    assert "The margin ±0.05 is relative to F" in sentence
+    assert "; 5 % (" in sentence  # excess(100) / excess(5)
 
 
 def table1_rows(a=1.0, b=2.0, c=0.5):

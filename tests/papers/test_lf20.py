@@ -273,14 +273,14 @@ def test_nothing_is_repeated_for_a_and_avk_in_table_2() -> None:
     assert as_best.effect == pytest.approx(0.19, abs=0.01)
 
 
-def test_the_label_slip_is_the_diagnosis_only_where_it_explains_the_order() -> None:
+def test_the_labelling_error_is_the_diagnosis_only_where_it_explains_the_order() -> None:
     P = {"none": 0.87, "approx_svd": 0.86, "leverage_approx": 0.74, "random_sign": 0.75}
-    for slipped, words in ((0.68, "is explained by a slip"), (0.80, "is not explained by a slip")):
+    for slipped, words in ((0.68, "code explains the"), (0.80, "code does not explain the")):
         scored = make_rows("lf20_fig8_random_sign", "orl", "random_sign", (130, 300), 5, accuracy=slipped)
         finding = claims.claim6(make_results([table2_rows(P, 100).all_rows, scored]))
         assert words in finding.sentence
         assert f"P of AR is {slipped:.3f}" in finding.sentence
-    assert "slip" not in claims.claim6(table2_rows(P, 100)).sentence
+    assert "labelling error" not in claims.claim6(table2_rows(P, 100)).sentence
 
 
 def test_claim_6_takes_what_there_is() -> None:

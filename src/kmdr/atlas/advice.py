@@ -375,10 +375,9 @@ class Validation:
         rule = self.comparisons[0]
         return (
             f"On {counted(self.datasets, 'dataset')}, each held out in turn with all others of its source, the advised "
-            f"choice loses {percent(self.regret.value)} more of F than the best one that is as fast as asked; "
-            f"{rule.rule} loses {percent(rule.regret)} more than that one (means over datasets, not the median losses "
-            f"against all features). The difference is {rule.difference_text}: the advice is {rule.verdict} "
-            f"{rule.rule}."
+            f"choice loses {percent(self.regret.value)} more of F than the best one that is as fast as asked; for "
+            f"{rule.rule} it is {percent(rule.regret)} (means over datasets, compared with that best one, not with all "
+            f"features). The difference is {rule.difference_text}: the advice is {rule.verdict} {rule.rule}."
         )
 
 
