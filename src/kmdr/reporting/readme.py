@@ -93,23 +93,21 @@ def counts_table(folder: Path) -> str:
 def scorecard(folder: Path) -> str:
     """Return a Markdown table with the counts of verdicts and a finding of each paper.
 
-    A paper with a reconstructed protocol has a second row with the counts under that.
+    The counts are under the protocol as written; the finding is followed by those under a reconstructed one.
     """
     outcomes, reconstructed = _counts_by_paper(folder), _counts_by_paper(folder, "reconstructed_protocol")
     report = report_text(folder)
-    lines = [f"| paper | {' | '.join(_OUTCOMES)} | finding |", f"|---|{'---:|' * len(_OUTCOMES)}---|"]
+    lines = [f"| paper, as written | {' | '.join(_OUTCOMES)} | finding |", f"|---|{'---:|' * len(_OUTCOMES)}---|"]
     for paper in papers():
         target = (folder / "report" / f"{paper.name}.md").relative_to(CHECKOUT)
         short = paper.summary.short
         head = f"[{paper.name}]({target}): {short[:1].lower()}{short[1:]}"
         cells = [head, *outcomes[paper.name], first_finding(paper.summary.findings, report)]
-        lines.append(f"| {' | '.join(cells)} |")
         if paper.name in reconstructed:
-            lines.append(f"| {paper.name}, reconstructed protocol | {' | '.join(reconstructed[paper.name])} | |")
-    note = (
-        "Counts are of verdicts under each paper's protocol as written, and in a second row under a reconstructed one."
-    )
-    return "\n".join([*lines, "", note])
+            counts = zip(reconstructed[paper.name], _OUTCOMES, strict=True)
+            cells[-1] += f" Reconstructed protocol: {', '.join(f'{n} {outcome}' for n, outcome in counts if n != '0')}."
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def first_finding(findings: Sequence[Sentence], report: str) -> str:
