@@ -316,8 +316,8 @@ def submitted(rogue):
 
 TRUST = ["reducer=rogue.Rogue"]
 STOPPED = {
-    3: ("sleep", "stopped: it took more than 4 s; raise SECONDS to allow more"),
-    5: ("eat", "stopped: it took more than 150M of memory; raise MEMORY to allow more"),
+    3: ("sleep", "stopped: it took more than 4 s; raise --seconds to allow more"),
+    5: ("eat", "stopped: it took more than 150M of memory; raise --memory to allow more"),
 }
 
 
@@ -369,7 +369,7 @@ def test_a_module_whose_import_never_ends_stops_no_command(submitted):
     (made.parent / "rogue.py").write_text(f"import time\ntime.sleep(10**6)\n{ROGUE}")
     rows = read_rows(made / "rows.csv")[:1]
     (comparison,) = rerun(rows, made, folders_by_content(rows), TRUST, user_limit(1, None))
-    assert comparison[1:] == ("not verified", "stopped: it took more than 1 s; raise SECONDS to allow more")
+    assert comparison[1:] == ("not verified", "stopped: it took more than 1 s; raise --seconds to allow more")
     assert "rogue" not in sys.modules
 
 
@@ -432,9 +432,9 @@ def with_plugin(rogue, monkeypatch):
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("sleep", "stopped: it took more than 2 s; raise SECONDS to allow more"),
-        ("hold", "stopped: it took more than 2 s; raise SECONDS to allow more"),
-        ("eat", "stopped: it took more than 150M of memory; raise MEMORY to allow more"),
+        ("sleep", "stopped: it took more than 2 s; raise --seconds to allow more"),
+        ("hold", "stopped: it took more than 2 s; raise --seconds to allow more"),
+        ("eat", "stopped: it took more than 150M of memory; raise --memory to allow more"),
         ("exit", "its worker ended with exit status 3, 3 times"),
     ],
 )
@@ -457,7 +457,7 @@ def test_data_whose_preparation_exceeds_a_limit_make_their_rows_not_verified(
 def test_a_submission_whose_labels_are_scored_for_too_long_is_refused(with_plugin, monkeypatch):
     made, submission = with_plugin
     monkeypatch.setenv("ROGUE_METRIC", "sleep")
-    with pytest.raises(UserError, match=r"not scored: stopped: it took more than 2 s; raise SECONDS to allow more"):
+    with pytest.raises(UserError, match=r"not scored: stopped: it took more than 2 s; raise --seconds to allow more"):
         accept(submission, made / "none", 10, 0, given=user_limit(2, None))
 
 
@@ -468,7 +468,7 @@ def test_a_row_whose_metric_never_ends_is_stopped(moment, with_plugin, monkeypat
     made, _ = with_plugin
     monkeypatch.setenv(moment, "sleep")
     assert verify_sample(made, 10, 0, (), user_limit(2, None)) == 1
-    assert "stopped: it took more than 2 s; raise SECONDS to allow more" in capsys.readouterr().out
+    assert "stopped: it took more than 2 s; raise --seconds to allow more" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
