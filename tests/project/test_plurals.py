@@ -37,7 +37,6 @@ EXEMPT = {
     "cli/recommend.py: {int(numbers['k'])} largest singular values", "harness/engines/batch.py: {system} accepts jobs",
     "results/row_check.py: {self._rows} rows",
     "figures/panels.py: {len(rows)} trials", "figures/panels.py: {seeds.max()} seeds",
-    "figures/panels.py: {rows['env_hash'].nunique()} environments",
     "figures/description.py: {len(panel)} universes", "harness/engines/settings.py: {cluster} starts",
     "multiverse/section.py: {repetitions} repetitions", "multiverse/section.py: {universes} universes",
     "multiverse/section.py: {check.any} over all universes", "results/outdated.py: {count} versions",

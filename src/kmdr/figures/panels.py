@@ -34,6 +34,7 @@ from kmdr.analysis.rows import (
     timing_note,
 )
 from kmdr.base.files import sweep_abandoned
+from kmdr.base.text import counted
 from kmdr.datasets import registry
 from kmdr.figures.canvas import (
     FORMATS,
@@ -828,7 +829,7 @@ def _parallel_timing_notes(by_label: Mapping[str, pd.DataFrame]) -> list[str]:
 
 def _environments_note(rows: pd.DataFrame) -> str:
     count = rows["env_hash"].nunique()
-    return f"Computed in {count} environments." if count > 1 else ""
+    return f"Computed in {counted(count, 'environment')}." if count > 1 else ""
 
 
 def _code_note(rows: pd.DataFrame, styles: Mapping[Method, Style]) -> str:
