@@ -101,7 +101,7 @@ def _tail(text: str, lines: int = 6) -> str:
 
 def _sentences(text: str) -> list[str]:
     # `kmdr data get` says what became of each dataset in a line of the dataset's own.
-    return [line for line in text.splitlines() if re.match(r"kmdr: |\w+: (missing|failed): ", line)]
+    return [line for line in text.splitlines() if re.match(r"kmdr: (?!note: )|\w+: (missing|failed): ", line)]
 
 
 @dataclasses.dataclass
