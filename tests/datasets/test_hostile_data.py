@@ -188,9 +188,16 @@ def test_an_odd_file_is_one_sentence(name, tmp_path):
             load(path, labels=str(tmp_path))  # a folder
 
 
-@pytest.mark.parametrize("path", ["a\0b.npy", "~nobody-of-this-name/a.npy", "a" * 5000 + ".npy"])
-def test_a_path_that_cannot_be_one_is_a_sentence(path):
-    with pytest.raises(UserError, match=r"cannot be the path of a file .*; name another with dataset.path=…"):
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("a\0b.npy", r"cannot be the path of a file .*; name another with dataset.path=…"),
+        ("a" * 5000 + ".npy", r"cannot be the path of a file .*; name another with dataset.path=…"),
+        ("~nobody-of-this-name/a.npy", r"names an unknown home folder; give the whole path"),
+    ],
+)
+def test_a_path_that_cannot_be_one_is_a_sentence(path, said):
+    with pytest.raises(UserError, match=said):
         load(path)
 
 

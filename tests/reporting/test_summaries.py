@@ -233,8 +233,12 @@ def test_flipped_choices_are_one_table_with_the_effects_that_decide():
     """Each flip repeated the whole sentence of the claim."""
     before, after = part("P", 0.9, -0.5), part("P", 0.01, 0.25)
     flips = (
-        Diagnosis("flip_a", "centred vectors", "not supported", "supported", "A long sentence.", (before, after)),
-        Diagnosis("flip_b", "other starts", "not supported", "not supported", "A long sentence.", (None, before)),
+        Diagnosis(
+            "flip_a", "centred vectors", "not supported", "supported", "A long sentence.", deciding=(before, after)
+        ),
+        Diagnosis(
+            "flip_b", "other starts", "not supported", "not supported", "A long sentence.", deciding=(None, before)
+        ),
         Diagnosis("flip_c", "other data", "undecided", "not run", "no rows of flip_c"),
     )
     table = diagnosed(replace(verdict(components=(before,)), diagnoses=flips)).frame

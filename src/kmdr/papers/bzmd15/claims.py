@@ -44,9 +44,11 @@ from kmdr.claims.reported import reported
 from .facts import BOUNDS, ENDS, FIGURES, NAMES, PROPOSED, REAL, REDUCED, SYNTH_TIMES, TIMES, bounds, label
 
 FEW = (20, 30)  # the r that §7.5 calls small
-F_MARGIN = Margin(0.05, "excess over F of k-means on all features that is close to it")
+F_MARGIN = Margin(0.05, "largest excess over F of k-means on all features counted as close")
 P_MARGIN = Margin(
-    0.05, "negligible difference of P", {"standard error of the paper's means of five runs on Synth": 0.05}
+    0.05,
+    "largest difference of P counted as negligible",
+    {"standard error of the paper's means of five runs on Synth": 0.05},
 )
 POOR = Margin(0.5, "accuracy that is poor", {"bad runs in lf20": 0.5}, least=0.1, most=0.99)
 FASTER = "total time ÷ that of kMeans, below 1"
@@ -69,7 +71,7 @@ def _finding(results: Results, tested: Tested, sentence: str) -> Finding:
     aside = [component for dataset, component in tested if dataset in results.stand_ins]
     need(components, "the paper's own data")
     sentence += f"; {tally(components)}"
-    sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
+    sentence += f". On stand-ins, not counted: {tally(aside)}" if aside else ""
     return Finding(components, f"{sentence}.", {"stands in": aside} if aside else {})
 
 
@@ -208,12 +210,12 @@ def objective_converges(results: Results) -> Finding:
                 statement = f"{name}: distance of F from that of kMeans at r = {least} less that at r = {most}, above 0"
                 tested.append((pair.dataset, above(statement, shrunk, unit="relative F")))
     need(tested, "kMeans and a proposed method on the real datasets")
-    sentence = f"At the greatest r, F differs from F of kMeans by {extremes(last)}"
+    sentence = f"At the largest r, F differs from F of kMeans by {extremes(last)}"
     if first:
         left = {name: last[name] / excess for name, excess in first.items() if excess}
-        sentence += f", at the least by {extremes(first)}"
-        sentence += f", of which {extremes(left, '.0%')} is left" if left else ""
-        sentence += f" (the margin of ±{F_MARGIN:g} is a share of F, not of the range of the curve)"
+        sentence += f". At the smallest r the difference is {extremes(first)}"
+        sentence += f"; {extremes(left, '.0%')} of it remains at the largest" if left else ""
+        sentence += f". The margin ±{F_MARGIN:g} is relative to F, not to the range of the curve"
     return _finding(results, tested, sentence)
 
 
@@ -287,7 +289,7 @@ def laplacian_scores_lead(results: Results) -> Finding:
     need(components, "LapScores and another method on PIE or COIL20")
     leads = [f"on {name} by {extremes(values, '+.3f')}" for name, values in lead.items()]
     sentence = f"Averaged over r, LapScores lead in P {' and '.join(leads)}; {tally(components)}"
-    sentence += f"; at each r {tally(each_r)}"
+    sentence += f". At each r, {tally(each_r)}"
     return Finding(components, f"{sentence}.", {"another reading": each_r})
 
 
@@ -347,7 +349,7 @@ def few_dimensions_suffice(results: Results) -> Finding:
     parts = [f"P differs from P of kMeans by {extremes(behind, '+.3f')}"] if behind else []
     parts += [f"F exceeds F of kMeans by {extremes(excess)}"] if excess else []
     sentence = f"At r = {FEW[0]} to {FEW[1]}, {' and '.join(parts)}; {tally([*mixture, *chain(*real_data.values())])}"
-    sentence += f"; on stand-ins, not counted: {tally(aside)}" if aside else ""
+    sentence += f". On stand-ins, not counted: {tally(aside)}" if aside else ""
     if not real_data:
         return Finding(mixture, f"{sentence}.", {"stands in": aside} if aside else {})
     statement = f"real datasets on which F of all methods is close, at least {SEVERAL}"
