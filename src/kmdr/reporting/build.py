@@ -176,7 +176,7 @@ def _experiments(study: str) -> Sequence[Experiment]:
             cause = cause.__cause__
         if not cause:
             raise
-        warn(f"kmdr: {error}; so the rows of {study} are not compared with what the study asks for")
+        warn(f"kmdr: warning: {error}; so the rows of {study} are not compared with what the study asks for")
         return ()
 
 
