@@ -61,7 +61,7 @@ def folder(monkeypatch, tmp_path):
         (["reducer=svd", "reducer.rank=3"], "kmdr: error: reducer.rank = 3 is not one of k, r; choose one of them"),
         (
             ["dataset=digits", "dataset.scale=std"],
-            "no value of dataset.scale is named 'std'; did you mean 'standard'? valid: minmax, none,",
+            "dataset.scale = 'std' is not one of none, unit, standard, minmax; did you mean 'standard'?",
         ),
         (
             ["dataset=file", "dataset.path=iriz.csv"],

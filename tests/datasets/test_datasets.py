@@ -351,8 +351,8 @@ def test_synth_options():
         ({"n": True}, ["n", "True", "int"]),
         ({"n": "10"}, ["n", "'10'", "int"]),
         ({"sgima": 1.0}, ["did you mean 'sigma'", "rows, scale, seed, side, sigma"]),
-        ({"rows": "l1"}, ["option rows", "'l1'", "raw, unit, tfidf"]),
-        ({"scale": "robust"}, ["option scale", "'robust'", "minmax, none, standard, unit"]),
+        ({"rows": "l1"}, ["dataset.rows = 'l1'", "raw, unit, tfidf"]),
+        ({"scale": "robust"}, ["dataset.scale = 'robust'", "none, unit, standard, minmax"]),
         ({"rows": 1}, ["rows", "1", "str"]),
     ],
 )
@@ -364,7 +364,7 @@ def test_bad_options_are_user_errors(options, words, tmp_path):
 
 
 def test_unknown_names():
-    with pytest.raises(UserError, match=r"did you mean 'usps'.*orl_64x64"):
+    with pytest.raises(UserError, match=r"did you mean 'usps'\? 'kmdr list datasets' shows all"):
         datasets.load("upsp")
     with pytest.raises(UserError, match="no option of dataset 'usps' is named 'n'; valid: rows"):
         datasets.load("usps", {"n": 3})

@@ -156,7 +156,7 @@ def test_columns_of_one_file_of_labels_are_labelings(files, tmp_path):
         ("y.csv:c", "no column of y.csv is named 'c'"),
         ("y.npy", r"y.npy has 2 columns; choose the labels, e.g. dataset.labels=y.npy:0"),
         ("y.npy:2", "no column of y.npy is named '2'"),
-        ("no.csv:a", r"there is no file .*/no.csv;"),
+        ("no.csv:a", r"there is no file .*/no.csv here or in a folder that KMDR_DATA names; did you mean z.csv\?"),
     ):
         with pytest.raises(UserError, match=reason):
             load(labels=labels)

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from kmdr.base.errors import UserError, unknown
+from kmdr.base.errors import UserError, not_one_of
 
 AUTO = "auto"
 """The value of an option that is determined from the file."""
@@ -179,7 +179,7 @@ def checked_option(name: str, value: Any, what: str) -> Any:
     if choices := option.metadata["choices"]:
         text = str(value).lower() if isinstance(value, bool) else value
         if not isinstance(text, str) or text not in {*choices, *choices.values()}:
-            raise unknown(f"value of dataset.{name}", value, dict.fromkeys(choices.values()))
+            raise not_one_of(f"dataset.{name}", value, dict.fromkeys(choices.values()))
         value = choices.get(text, text)
     if name == "labels" and isinstance(value, list):
         value = convert([], value, what)
