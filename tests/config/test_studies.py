@@ -69,6 +69,8 @@ def test_written_values_are_read_as_omegaconf_reads_them(tmp_path_factory, value
 @example("010")
 @example("-0_7")
 @example("1:30")
+@example("1:6")
+@example("1_:09")
 @example("1:30.5")
 @example("08")
 def test_a_plain_scalar_is_what_it_is_in_omegaconf_or_in_decimal_digits(tmp_path_factory, text):

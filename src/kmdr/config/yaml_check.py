@@ -13,7 +13,7 @@ MOST_BYTES = 2**20
 _MOST_VALUES = 100_000
 # Octal numbers such as 010, and numbers to the base of 60 such as 1:30, with signs, underscores and fractions.
 _ODD_NUMBER = re.compile(r"[-+]?0[0-7_]*[1-7_][0-7_]*|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
-_MAY_BE_ODD = re.compile(r"(?<![\w.])0[0-9_]|[0-9]:[0-5]")
+_MAY_BE_ODD = re.compile(r"(?<![\w.])0[0-9_]|[0-9_]:[0-9]")
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
