@@ -221,7 +221,7 @@ def test_claims_on_published_rows_are_counted_apart():
 def test_what_is_open_says_how_many_repetitions_it_would_take():
     component = part("P", 0.4)
     still = verdict(outcome="undecided", kinds={"statement": OPEN}, components=(component,))
-    assert reason(still) == "its statements on F and P are undecided at this number of repetitions"
+    assert reason(still) == "its statements on F and P are undecided"
     never = replace(still, needed=Need(component, None))
     assert reason(never).endswith("undecided; if our estimates are right, more repetitions would not help")
     needing = replace(still, needed=Need(component, 120))

@@ -101,7 +101,7 @@ class Results:
         asked = read_or_note(asked_of, folder, notes)
         missing = read_or_note(missing_of, folder, notes)
         for note in notes:
-            tell(f"kmdr: {note}")
+            tell(f"kmdr: warning: {note}")
         latest = rows_where(rows, ("study", "config_hash"), lambda study, config: config in asked.get(study, (config,)))
         results = cls(rows if latest.all() else rows[latest].reset_index(drop=True), facts_of(folder), missing)
         results._every_row, results.notes = rows, notes

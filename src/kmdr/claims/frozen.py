@@ -160,4 +160,4 @@ if __name__ == "__main__":
         for of_papers in built_in():
             freeze(of_papers)
     except UserError as reason:
-        sys.exit(f"kmdr: {reason}")
+        sys.exit(f"kmdr: error: {reason}")

@@ -43,7 +43,11 @@ UNAVAILABLE = Cause(
     "The claim was not run, or a central part of its sentence has no statement, for want of data. A claim that is "
     "undecided or fails on the available data is listed by what decides there; its heading names these data.",
 )
-UNDECIDED = Cause("undecided", "Undecided", "At this number of repetitions the runs neither support nor contradict it.")
+UNDECIDED = Cause(
+    "undecided",
+    "Undecided",
+    "The runs neither support nor contradict the claim, or a word of it has readings that disagree.",
+)
 RULE = (
     "A claim has statements of three kinds: reported numbers, statements on F and P, and statements on time. Each kind "
     "that is not supported is a cause: Number for reported numbers, and Ordering for statements on F and P. Statements "

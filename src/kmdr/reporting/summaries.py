@@ -274,4 +274,4 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
         return f"“{component.label}” has {counted(component.n, 'repetition')} and needs about {needed.repetitions}"
     if component is not None and component.kind == kind:
         return f"{texts[kind]} are undecided; if our estimates are right, more repetitions would not help"
-    return f"{texts[kind]} are undecided at this number of repetitions"
+    return f"{texts[kind]} are undecided"
