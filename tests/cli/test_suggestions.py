@@ -6,7 +6,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hydra
 import pytest
+from hydra.errors import HydraException
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +17,7 @@ from kmdr.base.paths import CONF
 from kmdr.base.text import override, path_override
 from kmdr.cli.commands import main
 from kmdr.cli.help import show
-from kmdr.config.compose import configs_of_command_line
+from kmdr.config.compose import _hydra, compose_configs, configs_of_command_line
 from kmdr.config.overrides import as_override, check_names
 from kmdr.config.suggestions import check_words, file_settings, setting_names, unknown_dataset, unknown_reducer
 from kmdr.harness import jobs
@@ -41,8 +43,10 @@ def folder(monkeypatch, tmp_path):
         (["dataset.path=iris.csv"], "add dataset=file"),
         (["dataset=mnist"], "no dataset is named 'mnist'; valid: "),
         (["dataset=digit"], "did you mean 'digits'?"),
+        (["study=null", "reducer=svd"], "study = null names no configuration; remove it"),
+        (["-m", "grid=bzmd15,coars"], "no grid is named 'coars'; did you mean 'coarse'?"),
         (["reducer=sklearn.decomposition.NFM"], "no class of the module sklearn.decomposition is named 'NFM'; did you"),
-        (["reducer=mine/own.csv"], "no reducer/mine is named 'own.csv'"),
+        (["reducer=mine/own.csv"], "no reducer is named 'mine/own.csv'"),
         (["reducer=PCA"], "use reducer=svd reducer.centred=true"),
         (["reducer=TruncatedSVD"], "use reducer=svd"),
         (["reducer=prone"], "it is an engine of k-means: kmeans.engine=prone"),
@@ -85,6 +89,9 @@ def folder(monkeypatch, tmp_path):
         (["report", "colour=red"], "'kmdr report' takes no settings; remove colour=red"),
         (["table", "stdy=a"], "did you mean '--study'?"),
         (["tabel"], "no command is named 'tabel'; did you mean 'table'?"),
+        (["x" * 300], "no command is named 'xxx"),
+        (["x/" + "x" * 300], "cannot be read as a setting"),
+        (["dataset=" + "x" * 300], "no dataset is named 'xxx"),
         (["dataset=file", "dataset.path=data.sav"], "data.sav: SPSS's format is not supported; convert it, e.g."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -96,6 +103,42 @@ def test_what_was_meant_is_named(words, said, monkeypatch, capsys):
     err = capsys.readouterr().err
     assert (stop.value.code, err.count("\n")) == (2, 1)
     assert said in err
+
+
+GROUPS = ("dataset", "reducer", "grid", "kmeans", "runner", "study")
+
+
+def answer_of(function, *arguments):
+    try:
+        function(*arguments)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("with_plugin", [False, True])
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_name_is_refused_before_the_imports_as_it_is_in_the_composition(group, with_plugin, monkeypatch, tmp_path):
+    if with_plugin:
+        for file in (*(f"conf/{group}/mine.yaml" for group in GROUPS), "reducers/mine.py"):
+            (tmp_path / "plugin" / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "plugin" / file).touch()
+        monkeypatch.setenv("KMDR_PATH", str(tmp_path / "plugin"))
+    for name in ("", "mne", "svdd", "usp", "lo ky", "Ü", "bzmd15_fig11", "PCA", "x" * 300):
+        refused = answer_of(check_names, [f"{group}={name}"])
+        assert refused or (with_plugin and group == "reducer")  # its reducers are known once it is imported
+        assert refused in ("", answer_of(compose_configs, f"{group}='{name}'"))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_name_that_hydra_offers_is_refused_before_the_imports(group):
+    with pytest.raises(HydraException) as error, _hydra():
+        hydra.compose("config", overrides=[f"{group}=no_such"])
+    assert len(error.value.options) > 1
+    for separator in (",", ", "):
+        check_names(["-m", f"{group}={separator.join(error.value.options)}"])
+    for text in ("glob(*)", "choice(a,b)", "[a,b]", "${a}", "a\\,b"):  # these have no names
+        check_names([f"{group}={text}"])
 
 
 @pytest.mark.parametrize("name", ["iris.csv", "my file.csv", "ünï.csv", "a'b.csv", "/tmp/x.npy", "~/x.mat"])

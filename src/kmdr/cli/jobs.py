@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 
-from kmdr.cli.screen import show_run
 from kmdr.config.compose import configs_of_command_line
 from kmdr.harness import jobs as harness
 from kmdr.harness.jobs import Job
 from kmdr.harness.shard import Part
-from kmdr.reporting.reproduce import check_modules, draw
 from kmdr.results.folder import write_file
 
 
 def run_jobs(jobs: Sequence[Job], *, part: Part | None = None) -> int:
     """Run jobs as `kmdr.harness.jobs.run_jobs` does, draw their figures, and print the table of the run."""
+    # A mistake in the settings is answered before these are imported, which takes a second.
+    from kmdr.cli.screen import show_run
+    from kmdr.reporting.reproduce import check_modules, draw
+
     if any(job.study for job in jobs):
         check_modules()
     return harness.run_jobs(jobs, part=part, draw=draw, show=show_run)

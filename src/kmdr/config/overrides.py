@@ -10,12 +10,23 @@ import yaml
 from hydra._internal.utils import get_args_parser
 
 from kmdr.base.errors import UserError
+from kmdr.base.plugins import plugin_roots
 from kmdr.base.text import quoted
-from kmdr.config.suggestions import check_words, setting_names, unknown_setting
+from kmdr.config.studies import config_files
+from kmdr.config.suggestions import (
+    check_words,
+    is_import_path,
+    setting_names,
+    unknown_choice,
+    unknown_setting,
+    values_of_sweep,
+)
 from kmdr.config.yaml_check import MOST_BYTES, check_yaml
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
+# Settings whose values are names of configurations.
+_GROUPS = ("dataset", "reducer", "grid", "kmeans", "runner", "study")
 
 
 def as_override(argument: str) -> str:
@@ -57,8 +68,30 @@ def _parsed(arguments: Sequence[str]) -> Any:
     return parser.parse_intermixed_args(arguments)
 
 
+def _choices(group: str) -> Sequence[str] | None:
+    """Return the names of the configurations of a group; None if plugins have to be imported to list them."""
+    if group == "dataset":
+        from kmdr.datasets import registry
+
+        return sorted(registry.names())
+    if group == "reducer" and any(root.files("reducers", "*.py") for root in plugin_roots()):
+        return None
+    return sorted(config_files(group))
+
+
+def _check_choice(group: str, name: str) -> None:
+    """Raise `UserError` if no configuration of a group has this name."""
+    if name == "null":
+        raise UserError(f"{group} = null names no configuration; remove it, or choose one that 'kmdr --help' lists")
+    if group == "reducer" and is_import_path(name):
+        return
+    choices = _choices(group)
+    if choices is not None and name not in choices:
+        raise unknown_choice(group, name, choices)
+
+
 def check_names(arguments: Sequence[str]) -> None:
-    """Raise `UserError` for an unknown option, or a setting that does not begin with a known name."""
+    """Raise `UserError` for an unknown option, an unknown first word of a setting, or an unknown choice."""
     known = setting_names()
     check_words(arguments, known)
     options = _parsed([as_override(argument) for argument in arguments])
@@ -68,6 +101,10 @@ def check_names(arguments: Sequence[str]) -> None:
         name = re.match(r"[~+]*(\w+)(?=[\w./@]*=)", override)
         if name and name[1] not in known:
             raise unknown_setting(override, name[1], known, options.overrides)
+    for override in options.overrides:
+        group, _, value = override.partition("=")
+        for choice in values_of_sweep(value) if group in _GROUPS else ():
+            _check_choice(group, choice)
 
 
 def checked_arguments(arguments: Sequence[str]) -> list[str]:

@@ -3,7 +3,8 @@
 import re
 import shlex
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
@@ -138,7 +139,14 @@ def unknown_dataset(name: str, valid: Collection[str]) -> UserError:
 
 
 def _is_file(text: str) -> bool:
-    return "." in text or "/" in text or Path(text).is_file()
+    return "." in text or "/" in text or _passes(text, Path.is_file)
+
+
+def _passes(text: str, test: Callable[[Path], bool]) -> bool:
+    """Return the outcome of a test such as `Path.is_file`; False for a text that cannot be a path."""
+    with suppress(OSError, ValueError):  # such as a name that is too long
+        return test(Path(text))
+    return False
 
 
 def check_words(arguments: Sequence[str], settings: Collection[str]) -> None:
@@ -154,10 +162,10 @@ def check_words(arguments: Sequence[str], settings: Collection[str]) -> None:
         if dashed and dashed[2] in settings and text not in _OPTIONS:
             value = following if dashed[3] is None else dashed[3]
             raise UserError(f"settings have no dashes; write {shlex.quote(f'{dashed[1]}={value}')} instead of {text}")
-        if "=" not in text and not text.startswith("-") and _is_file(text) and Path(text).exists():
+        if "=" not in text and not text.startswith("-") and _is_file(text) and _passes(text, Path.exists):
             raise UserError(f"{shown(text)} is not a setting; to read a file, write {file_settings(text)}")
         group, _, value = text.partition("=")
-        for name in _values(value) if group == "dataset" else ():
+        for name in values_of_sweep(value) if group == "dataset" else ():
             if "." in name or "/" in name:
                 raise unknown_dataset(name, ())
     names = [text.partition("=")[0] for text in arguments]
@@ -165,9 +173,9 @@ def check_words(arguments: Sequence[str], settings: Collection[str]) -> None:
         raise UserError("dataset.path is an option of datasets that are files; add dataset=file")
 
 
-def _values(text: str) -> list[str]:
-    """Return the values of a setting, which may be several of a sweep; none of a function or list."""
-    return [] if re.search(r"[()\[\]{}$]", text) else [part.strip(" '\"") for part in text.split(",")]
+def values_of_sweep(text: str) -> list[str]:
+    """Return the values of a setting, several of a sweep; none of a function, a list or an escaped character."""
+    return [] if re.search(r"[()\[\]{}$\\]", text) else [part.strip(" '\"") for part in text.split(",")]
 
 
 def unknown_command(name: str, following: str, commands: Collection[str]) -> UserError:
@@ -183,6 +191,6 @@ def unknown_command(name: str, following: str, commands: Collection[str]) -> Use
     for group, names in known.items():
         if name in names:
             return UserError(f"{name!r} is a {group}, not a command; write {group}={name}")
-    if Path(name).is_file():
+    if _passes(name, Path.is_file):
         return UserError(f"{name!r} is a file, not a command; to read it, write {file_settings(name)}")
     return unknown("command", name, commands)
