@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kmdr.analysis.statistics import Component, above, conjunction, median_above, median_below, median_equal
+from kmdr.analysis.statistics import Component, above, conjunction, median_above, median_below, median_equal, share
 from kmdr.base.seeding import generator
 from kmdr.claims.effects import as_time
-from kmdr.claims.repetitions import POWER, needed, repetitions_for, timings_for
+from kmdr.claims.repetitions import POWER, needed, repetitions_for, timings_for, trials_for
 
 
 def _power(effect: float, n: int, level: float) -> float:
@@ -129,3 +129,37 @@ def test_a_second_look_at_more_values_is_wrong_in_nine_percent_as_the_docs_say(f
     x = generator(0, "second_look").normal(size=(40_000, second))
     p = [stats.ttest_1samp(x[:, :n], 0.0, axis=1, alternative="greater").pvalue for n in (first, second)]
     assert np.mean(np.minimum(*p) <= 0.05) == pytest.approx(0.09, abs=0.005)
+
+
+def _shown(successes: int, n: int, threshold: float, level: float, *, at_most: bool, against: bool) -> bool:
+    test = share("share", successes, n, threshold, at_most=at_most)
+    return (test.p_against if against else test.p_for) <= level
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "threshold", "at_most", "against"),
+    [
+        (1, 150, 0.04, True, False), (0, 150, 0.04, True, False), (20, 60, 0.04, True, True),
+        (11, 30, 0.1, False, False), (30, 30, 0.5, False, False), (2, 40, 0.5, False, True), (7, 40, 0.2, True, False), (40, 40, 0.9, True, True),
+    ],
+)  # fmt: skip
+def test_a_claim_on_a_share_needs_what_its_binomial_test_needs(successes, n, threshold, at_most, against) -> None:
+    """By the t distribution, a share of 1 in 150 below 0.04 needed 1929 repetitions; its own test needs a few hundred."""
+    tested, level = share("share", successes, n, threshold, at_most=at_most), 0.05 / 4
+    found = needed("not supported" if against else "supported", [tested], 4)
+    assert found.repetitions is not None
+    for N in (*range(found.repetitions, found.repetitions + 12), found.repetitions - 1):
+        k = np.arange(N + 1)
+        shown = [_shown(i, N, threshold, level, at_most=at_most, against=against) for i in k] if N else [False]
+        power = stats.binom.pmf(k, N, successes / n)[shown].sum()
+        enough = found.repetitions <= N
+        assert (power >= POWER) == enough or power == pytest.approx(POWER)
+
+
+def test_a_share_on_the_other_side_of_its_bound_has_no_number() -> None:
+    assert trials_for(0.5, 0.5, 0.01, POWER) is None
+    assert trials_for(0.3, 0.5, 0.01, POWER) is None
+    assert needed("supported", [share("share", 12, 30, 0.5)], 4).repetitions is None
+    assert needed("undecided", [share("share", 12, 30, 0.5)], 4) == needed(
+        "not supported", [share("share", 12, 30, 0.5)], 4
+    )

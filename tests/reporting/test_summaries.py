@@ -223,7 +223,7 @@ def test_what_is_open_says_how_many_repetitions_it_would_take():
     still = verdict(outcome="undecided", kinds={"statement": OPEN}, components=(component,))
     assert reason(still) == "its statements on F and P are undecided"
     never = replace(still, needed=Need(component, None))
-    assert reason(never).endswith("undecided; if our estimates are right, more repetitions would not help")
+    assert reason(never).endswith("undecided; more than 10000 repetitions would be needed if our estimates are right")
     needing = replace(still, needed=Need(component, 120))
     expected = "“P” has 7 repetitions and needs about 120"
     assert reason(needing) == expected

@@ -84,6 +84,8 @@ class Component(NamedTuple):
         The value that the paper reports, from which the effect is the difference; NaN if it reports none.
     bounds : tuple of float
         The smallest and the largest effect for which the statement is true; infinite without a bound.
+    binomial : bool
+        Whether it is tested as a share of independent trials, by `share`.
     """
 
     label: str
@@ -100,6 +102,7 @@ class Component(NamedTuple):
     part: str = ""
     reported: float = math.nan
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    binomial: bool = False
 
 
 def with_margin(component: Component, bound: float | Margin, test: "Callable[[float], Component]") -> Component:
@@ -257,7 +260,7 @@ def share(label: str, successes: int, n: int, threshold: float, *, at_most: bool
     low = float(beta.ppf(0.025, successes, n - successes + 1)) if successes else 0.0
     high = float(beta.ppf(0.975, successes + 1, n - successes)) if successes < n else 1.0
     component = Component(label, successes / n, low, high, float(p_for), float(p_against), n, "share")
-    return component._replace(bounds=(-math.inf, threshold) if at_most else (threshold, math.inf))
+    return component._replace(bounds=(-math.inf, threshold) if at_most else (threshold, math.inf), binomial=True)
 
 
 def repetitions_to_show(p: ArrayLike, n: ArrayLike, level: float, power: float = 0.9) -> Floats:

@@ -4,7 +4,8 @@ A study's repetitions are fixed in advance from a pilot: each claim that the pil
 again with probability `POWER`, at the strictest level of its paper's correction, but no more than the pilot had; a
 study gets the maximum over the claims that read it, at least `LEAST`. The plan is in the studies' configurations, so it
 does not depend on a machine's speed. An open claim gets further repetitions up to `MOST_SECONDS` of computing
-time. The power of a t test follows the noncentral t distribution, that of the sign tests of times the binomial.
+time. The power of a t test follows the noncentral t distribution, that of the tests of shares and of the sign tests of
+times the binomial.
 """
 
 import math
@@ -80,18 +81,41 @@ def repetitions_for(p: float, n: int, level: float, power: float) -> int | None:
 
 
 @cache
-def _least_majorities(level: float) -> NDArray[np.float64]:
-    """Return, for N = 1 to `MOST`, how many of N values must be on one side for the sign test to reach a level."""
-    return np.asarray(binom.isf(level, np.arange(1, MOST + 1), 0.5) + 1, dtype=np.float64)
+def _least_successes(level: float, threshold: float) -> NDArray[np.float64]:
+    """Return, for N = 1 to `MOST` trials, how many successes show a probability above a threshold at a level."""
+    return np.asarray(binom.isf(level, np.arange(1, MOST + 1), threshold) + 1, dtype=np.float64)
+
+
+@cache
+def trials_for(share: float, threshold: float, level: float, power: float) -> int | None:
+    """Return the number of trials with which the binomial test shows a probability above a threshold, as any more do.
+
+    The power rises in steps, so that the number is the least one from which on it never falls short.
+
+    Parameters
+    ----------
+    share : float
+        The true probability of a success.
+
+    Returns
+    -------
+    int or None
+        None if `MOST` do not suffice.
+    """
+    sizes = np.arange(1, MOST + 1)
+    is_enough = binom.sf(_least_successes(level, threshold) - 1, sizes, share) >= power
+    if not is_enough[-1]:
+        return None
+    short = np.flatnonzero(~is_enough)
+    return int(sizes[short[-1]]) + 1 if short.size else 1
 
 
 @cache
 def timings_for(p: float, n: int, level: float, power: float) -> int | None:
-    """Return the number of repetitions with which the sign test reaches a level with a given power, and any more do.
+    """Return the number of repetitions with which the sign test reaches a level with a given power; see `trials_for`.
 
     The number of N values on the side of the threshold that the test asks for is binomial, with the share of it that n
-    values show; the p-value states that share, since it is a binomial tail. The power rises in steps, so that N is the
-    least number from which on it never falls short.
+    values show; the p-value states that share, since it is a binomial tail.
 
     Parameters
     ----------
@@ -108,18 +132,20 @@ def timings_for(p: float, n: int, level: float, power: float) -> int | None:
     # The p-values of n values; the nearest is that of p, which may be twice as large for equality.
     tails = binom.logsf(np.arange(n + 1) - 1, n, 0.5)
     share = int(np.argmin(np.abs(tails - math.log(p)))) / n if p else 1.0
-    sizes = np.arange(1, MOST + 1)
-    is_enough = binom.sf(_least_majorities(level) - 1, sizes, share) >= power
-    if not is_enough[-1]:
-        return None
-    short = np.flatnonzero(~is_enough)
-    return int(sizes[short[-1]]) + 1 if short.size else 1
+    return trials_for(share, 0.5, level, power)
 
 
-def _repetitions_of(component: Component, p: float, level: float, power: float) -> int | None:
-    """Return the repetitions that a statement needs, by its test: a sign test for times, else a t test."""
+def _repetitions_of(component: Component, level: float, power: float, *, against: bool = False) -> int | None:
+    """Return the repetitions that show a statement, or its contrary, by its test: of a share, of signs, or a t test."""
+    if component.binomial:
+        low, high = component.bounds
+        is_upper = math.isinf(low)
+        share, bound = component.effect, high if is_upper else low
+        if is_upper != against:  # failures are counted
+            share, bound = 1 - share, 1 - bound
+        return trials_for(share, bound, level, power)
     count = timings_for if component.kind == "time" else repetitions_for
-    return count(p, component.n, level, power)
+    return count(component.p_against if against else component.p_for, component.n, level, power)
 
 
 def needed(outcome: Outcome, components: Sequence[Component], claims: int) -> Need:
@@ -147,13 +173,13 @@ def needed(outcome: Outcome, components: Sequence[Component], claims: int) -> Ne
 def _for(components: Sequence[Component], level: float) -> Need:
     """Return the need if all statements must hold: each takes its share of the type II error."""
     power = 1 - (1 - POWER) / max(1, len(components))
-    needs = (Need(c, _repetitions_of(c, c.p_for, level, power)) for c in components)
+    needs = (Need(c, _repetitions_of(c, level, power)) for c in components)
     return max(needs, key=_repetitions, default=NOTHING)
 
 
 def _against(components: Sequence[Component], level: float) -> Need:
     """Return the need if one failing statement suffices, at a level shared by all."""
-    needs = (Need(c, _repetitions_of(c, c.p_against, level / len(components), POWER)) for c in components)
+    needs = (Need(c, _repetitions_of(c, level / len(components), POWER, against=True)) for c in components)
     return min(needs, key=_repetitions, default=NOTHING)
 
 

@@ -208,11 +208,7 @@ def left_open(verdict: Verdict) -> str:
     """Return the number of further repetitions that would decide an undecided claim, and their computing time."""
     component, repetitions = verdict.needed
     if component is None or repetitions is None:
-        most = max((statement.n for statement in verdict.central), default=0)
-        if most < MOST:
-            return f"no number of repetitions up to {MOST} would decide it if the true effects equal the estimates"
-        if any(statement.kind == "number" for statement in verdict.central):
-            return f"more than our {most} runs would hardly change the p-values; the paper reports only one result"
+        most = max([MOST, *(statement.n for statement in verdict.central)])
         return f"more than {counted(most, 'repetition')} would be needed if the true effects equal the estimates"
     text = f"{component.label}: {counted(component.n, 'repetition')}, {repetitions} would decide it"
     if math.isnan(verdict.seconds_needed):
@@ -370,6 +366,7 @@ def _environment() -> Environment:
         "CHOICES_RULE": CHOICES_RULE,
         "KINDS": KINDS,
         "POWER": POWER,
+        "MOST": MOST,
         "outcome_titles": OUTCOME_TITLES,
         "LEAST": LEAST,
         "MOST_OPEN": _MOST_OPEN,

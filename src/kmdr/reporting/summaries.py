@@ -14,6 +14,7 @@ from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
 from kmdr.claims.effects import SUPPORTED, outcome
 from kmdr.claims.implementations import central_times
+from kmdr.claims.repetitions import MOST
 from kmdr.claims.summary import Sentence
 from kmdr.claims.verdicts import Diagnosis, RestsOn, Verdict
 from kmdr.figures.tables import Table
@@ -273,5 +274,6 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     if (component := needed.component) is not None and component.kind == kind and needed.repetitions:
         return f"“{component.label}” has {counted(component.n, 'repetition')} and needs about {needed.repetitions}"
     if component is not None and component.kind == kind:
-        return f"{texts[kind]} are undecided; if our estimates are right, more repetitions would not help"
+        most = max(MOST, component.n)
+        return f"{texts[kind]} are undecided; more than {most} repetitions would be needed if our estimates are right"
     return f"{texts[kind]} are undecided"
