@@ -7,7 +7,7 @@ import pytest
 
 from kmdr.claims.catalogue import claims, papers
 from kmdr.claims.implementations import basis_of
-from kmdr.claims.register import flips
+from kmdr.claims.register import change, flips
 from kmdr.claims.verdicts import verdict_on
 from kmdr.config.studies import studies
 from kmdr.papers.lf20.protocol import MATRICES
@@ -154,6 +154,10 @@ def test_a_method_that_was_not_timed_there_is_not_compared_with_k_means_there():
     found = basis("lst17-6", [*ours, *theirs])
     assert found.word == "not measured"
     assert [label for label in found.others[0].components if "PD" in label] == []
+    flip = next(flip for flip in FLIPS if flip.study == "flip_speed_lst17")
+    changed = change(make_results([*ours, *theirs]), flip).diagnoses["lst17-6"]
+    assert changed.before == changed.after == "supported"  # PD alone contradicts it, and was not timed there
+    assert "PD" not in changed.sentence
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from kmdr.analysis.results import NotRunError, Recorder, Results
 from kmdr.analysis.statistics import Component
 from kmdr.base.paths import CHECKOUT
 from kmdr.claims.catalogue import Claim, claims
-from kmdr.claims.implementations import SPEED
-from kmdr.claims.register import Flip, flipped, flips
+from kmdr.claims.register import SPEED, Flip, flipped, flips
 from kmdr.claims.verdicts import Verdict, uncorrected
 from kmdr.config.studies import studies
 from kmdr.figures.panels import dataset_label

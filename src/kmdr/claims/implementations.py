@@ -21,11 +21,10 @@ from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import Component
 from kmdr.claims.catalogue import Claim, papers
 from kmdr.claims.effects import outcome
-from kmdr.claims.register import Flip, flipped
+from kmdr.claims.register import SPEED, Flip, flipped, named_as_base, of_methods
 from kmdr.claims.verdicts import Basis, OtherTimes, RestsOn, Verdict, uncorrected
 from kmdr.figures.panels import dataset_label
 
-SPEED = "speed"
 _SECONDS = ("s", "seconds")
 _OPEN = {"undecided"}
 
@@ -104,8 +103,8 @@ def _measure_implementations(claim: Claim, results: Results, flips: Sequence[Fli
         timed = after.rows(flip.base, mixed=True)
         theirs = results.rows(flip.study, mixed=True)
         theirs = theirs.assign(code=theirs["reducer"].astype(str) + theirs["params"].astype(str))
-        theirs = theirs.replace({"dataset": dict(flip.datasets), "reducer": dict(flip.reducers)})
-        timed = timed.merge(theirs[["dataset", "reducer"]].drop_duplicates(), on=["dataset", "reducer"])
+        theirs = named_as_base(theirs, flip)
+        timed = of_methods(timed, theirs)
         touched = (*claim.studies, *flip.base, flip.study)
         replaced = _without_times_of_same_code(timed, theirs, results.rows(flip.base, mixed=True))
         in_full = {

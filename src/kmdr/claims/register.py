@@ -23,6 +23,8 @@ from kmdr.claims.verdicts import Diagnosis, uncorrected
 # Smaller changes count as none: relative for F, absolute for P.
 F_MARGIN, P_MARGIN = 0.01, 0.02
 _UNCHANGED = "no trial changed"
+# The entry of studies that time the methods of claims with other implementations.
+SPEED = "speed"
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,18 @@ class Flip:
         )  # fmt: skip
 
 
+def named_as_base(rows: pd.DataFrame, flip: Flip) -> pd.DataFrame:
+    """Return rows of a flip with the names of the datasets and reducers that they replace."""
+    return rows.assign(
+        dataset=rows["dataset"].replace(dict(flip.datasets)), reducer=rows["reducer"].replace(dict(flip.reducers))
+    )
+
+
+def of_methods(rows: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of datasets and reducers that other rows have, too."""
+    return rows.merge(theirs[["dataset", "reducer"]].drop_duplicates(), on=["dataset", "reducer"])
+
+
 def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
     """Return the trials that base and flip share, under the papers' choice and under the other.
 
@@ -76,9 +90,7 @@ def flipped(results: Results, flip: Flip) -> tuple[Results, Results]:
         If either has no rows.
     """
     other = results.rows(flip.study, mixed=True)  # verdicts on either side refuse mixed settings
-    other = other.assign(
-        dataset=other["dataset"].replace(dict(flip.datasets)), reducer=other["reducer"].replace(dict(flip.reducers))
-    )
+    other = named_as_base(other, flip)
     base = results.rows(flip.base, datasets=sorted(set(other["dataset"])), mixed=True)
     single = base.groupby(["dataset", "reducer"])["r"].transform("nunique") == 1
     base = base[(base["r"].isin(set(other["r"])) | single) & (base["repeat"] <= other["repeat"].max())]
@@ -144,7 +156,13 @@ def _changed(results: Results, flip: Flip) -> Change:
     diagnoses = {}
     for claim in claims():
         if claim.id in flip.claims:
-            was, now = uncorrected(claim, before), uncorrected(claim, after)
+            sides = [before, after]
+            if flip.entry == SPEED:  # a ratio of times of two implementations would compare these, not the methods
+                theirs = named_as_base(results.rows(flip.study, mixed=True), flip)
+                touched = (*claim.studies, *flip.base, flip.study)
+                alone = (of_methods(side.rows(flip.base, mixed=True), theirs) for side in sides)
+                sides = [results.replaced(rows, touched) for rows in alone]
+            was, now = (uncorrected(claim, side) for side in sides)
             decides = now.weakest
             alike = next((part for part in was.components if decides and part.label == decides.label), None)
             diagnoses[claim.id] = Diagnosis(
