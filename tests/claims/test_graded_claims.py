@@ -1,12 +1,15 @@
 """Graded verdicts: central and side statements, and the number of statements that are supported."""
 
+import math
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
 from kmdr.analysis.significance import LEVEL, directional, final_level
 from kmdr.analysis.statistics import Component, Margin, below, retest
 from kmdr.claims.catalogue import Claim, Finding, claims, papers
+from kmdr.claims.effects import tally
 from kmdr.claims.verdicts import Verdict, judge, uncorrected, verdict_on
 from rows import make_results, make_rows
 
@@ -49,6 +52,23 @@ def test_p_values_and_the_deciding_statement_are_of_central_statements():
     assert judged.weakest.p_for == 0.01
     assert judged.p_against == 1
     assert judged.needed.component.part == ""
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_of_failures_with_one_p_value_the_farthest_from_its_bound_is_the_clearest(order):
+    """Of four ratios with the least p-value of twelve timings, the first was called the clearest: 130, where 4.7 was."""
+    effects = (130.0, 6.9, 4.7, 190.0)
+    made = [
+        statement((1.0, 2.0**-12), label=f"{effect:g} × on {effect:g}")._replace(
+            effect=effect, bounds=(200.0, math.inf)
+        )
+        for effect in effects
+    ]
+    (judged,) = judge([verdict(*(made[i] for i in order))], {})
+    assert judged.weakest.effect == 4.7
+    assert tally([made[i] for i in order]).endswith("4.7 × on 4.7: +4.7; 6.9 × on 6.9: +6.9; 130 × on 130: +130")
+    surer = statement((1.0, 2.0**-13))._replace(effect=199.0, bounds=(200.0, math.inf))
+    assert verdict(*(made[i] for i in order), surer).weakest.effect == 199
 
 
 def test_a_claim_without_a_statement_on_a_central_part_is_not_supported_but_may_be_refuted():

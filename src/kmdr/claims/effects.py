@@ -304,6 +304,19 @@ def extremes(values: Mapping[str, float], form: str = "+.1%") -> str:
     return f"{values[low]:{form}} ({low}) to {values[high]:{form}} ({high})"
 
 
+def clearness(component: Component) -> tuple[float, float]:
+    """Return a key that sorts statements by how clearly they fail: p-value first, then distance from the bound.
+
+    Sign tests of few values that all agree have the same p-value. The distance is a ratio where both numbers are
+    positive.
+    """
+    low, high = component.bounds
+    bound = min(max(component.effect, low), high)
+    positive = component.effect > 0 and bound > 0
+    distance = abs(math.log(component.effect / bound)) if positive else abs(component.effect - bound)
+    return component.p_against, -distance
+
+
 def tally(components: Sequence[Component]) -> str:
     """Return how many statements are supported, contradicted and undecided, unadjusted, and the clearest failures.
 
@@ -319,7 +332,7 @@ def tally(components: Sequence[Component]) -> str:
     text = f"unadjusted, {hold} of {counted(len(components), 'comparison')} {verb} supported"
     text += f" ({rest})" if rest else ""
     clearest: dict[str, str] = {}
-    for component in sorted(fail, key=lambda c: c.p_against):
+    for component in sorted(fail, key=clearness):
         unsigned = "ratio" in component.unit or component.unit == "r"  # a count of r has no sign
         effect = format_number(component.effect, ".3g" if unsigned else "+.3g")
         effect += " r" if component.unit == "r" else ""

@@ -33,7 +33,7 @@ from kmdr.analysis.statistics import KINDS, Component, Kind, Margin, conjunction
 from kmdr.base.text import typeset
 from kmdr.claims.catalogue import Claim, Finding, attempt_part, gaps, rerun_command
 from kmdr.claims.draws import TOGETHER
-from kmdr.claims.effects import Outcome, decided
+from kmdr.claims.effects import Outcome, clearness, decided
 from kmdr.claims.repetitions import NOTHING, Need, needed
 from kmdr.figures.panels import dataset_label
 
@@ -244,7 +244,7 @@ class Verdict:
         if not self.central:
             return None
         if self.outcome == "not supported":
-            return min(self.central, key=lambda c: c.p_against)
+            return min(self.central, key=clearness)
         return max(self.central, key=lambda c: c.p_for)
 
     def statement(self, component: Component) -> Outcome:

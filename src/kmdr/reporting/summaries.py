@@ -12,7 +12,7 @@ from kmdr.analysis.statistics import Kind
 from kmdr.base.text import counted, format_number, typeset
 from kmdr.claims.catalogue import Paper
 from kmdr.claims.draws import TOGETHER
-from kmdr.claims.effects import SUPPORTED, outcome
+from kmdr.claims.effects import SUPPORTED, clearness, outcome
 from kmdr.claims.implementations import central_times
 from kmdr.claims.repetitions import MOST
 from kmdr.claims.summary import Sentence
@@ -139,7 +139,7 @@ def describe_other_times(verdict: Verdict) -> list[str]:
         fails = verdict.kinds["time"].outcome == "not supported" if "time" in verdict.kinds else False
         outcomes = {component.label: outcome([other.components[component.label]]) for component in both}
         alike = [component for component in both if outcomes[component.label] == other.outcome]
-        shown = min(alike, key=lambda c: c.p_against if fails else -c.p_for, default=None)
+        shown = min(alike, key=clearness, default=None) if fails else max(alike, key=lambda c: c.p_for, default=None)
         text = f"{other.what}: {other.outcome}"
         if shown is not None:
             measured = other.components[shown.label]
@@ -186,7 +186,7 @@ def _claims(verdicts: Sequence[Verdict]) -> Table:
     for verdict in verdicts:
         statement, why = verdict.weakest, reason(verdict)
         if statement and statement.unit == TOGETHER:  # show the number that differs most
-            statement = min((c for c in verdict.central if c.unit != TOGETHER), key=lambda c: c.p_against)
+            statement = min((c for c in verdict.central if c.unit != TOGETHER), key=clearness)
         reported = statement.reported if statement else math.nan
         lines.append(
             {
@@ -258,7 +258,7 @@ def _failing(verdict: Verdict, kind: Kind) -> str:
         p = format_number(jointly[0].effect, ".2g")
         values = counted(len(components), "reported value")
         return f"none of {values} is implausible alone, but jointly their p-value is {p}"
-    clearest = min(components, key=lambda component: component.p_against)
+    clearest = min(components, key=clearness)
     if len(components) == 1:
         return f"{clearest.label}: the effect is {typeset(format_number(clearest.effect, '.3g'))}"
     text = FAILS[kind].format(fail=len(failing), all=len(components), are="is" if len(failing) == 1 else "are")
