@@ -56,7 +56,7 @@ def test_p_values_and_the_deciding_statement_are_of_central_statements():
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_of_failures_with_one_p_value_the_farthest_from_its_bound_is_the_clearest(order):
-    """Of four ratios with the least p-value of twelve timings, the first was called the clearest: 130, where 4.7 was."""
+    """Of four ratios with one p-value, the first was called the clearest: 130, where 4.7 was."""
     effects = (130.0, 6.9, 4.7, 190.0)
     made = [
         statement((1.0, 2.0**-12), label=f"{effect:g} × on {effect:g}")._replace(
