@@ -983,7 +983,7 @@ def _(folder: Folder, other: str | None, d: str, way: str | None, a: str, b: str
     if way == "k vectors":
         P = {m: with_k_vectors(folder, d, m) for m in ("A", "AV_k", "ASD", "AR")}
         least = min(map(len, P.values()))
-        return P[a][:least] - P[b][:least]
+        return np.asarray(P[a][:least] - P[b][:least])
     if d != "NIPS":
         return from_r(difference(*(folder.table("lf20_orl", "orl", LF20[m], "accuracy") for m in (a, b))), 130)
     kept = blocks_on_nips(folder, {"A", "AV_k", "AR"} if way else set() if other else {"A", "AV_k"})
@@ -1003,7 +1003,7 @@ def with_k_vectors(folder: Folder, d: str, m: str) -> Array:
     blocks = runs.groupby(runs["repeat"] // 100)
     if m == "AV_k":
         return blocks["accuracy"].mean().to_numpy(float)
-    return runs.loc[blocks["objective"].idxmin(), "accuracy"].to_numpy(float)
+    return np.asarray(runs["accuracy"].loc[blocks["objective"].idxmin()], dtype=float)
 
 
 def blocks_on_nips(folder: Folder, one_run: set[str]) -> dict[str, Array]:

@@ -178,6 +178,8 @@ def accuracy_is_not_objective(results: Results) -> Finding:
     )  # fmt: skip
     components = part_of("direct", [component])
     words = f"F and P do not move in opposite directions in {estimate(component, '.0%')} of all steps of t"
+    together_over_t = F.loc[both].corrwith(P.loc[both], axis=1).mean()
+    words += f", although over all t of a run they have a correlation of {together_over_t:.2f} on average"
     sizes = [int(t) for t in F.columns]
     if (*STEP,) in pairwise(sizes):
         apart = 1 - against[:, sizes.index(STEP[0])]

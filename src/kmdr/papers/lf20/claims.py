@@ -567,7 +567,7 @@ def _still_bad(label: str, still: ArrayLike, bad: ArrayLike, part: float | Margi
 
 
 @claim(
-    "lf20-11", "Runs on NIPS are bad because rescaling blows some features up, so that points become outliers.",
+    "lf20-11", "Runs on NIPS are bad because rescaling blows some features up (outliers not tested).",
     "§3.4.2, Figure 10", studies=[NIPS_RUNS, UNSCALED],
     central={"rescaling": "这是由于算法的rescale过程破坏了原始矩阵中不同特征之间的相对关系"},
     paired="runs with and without rescaling have the same columns and starts",
