@@ -115,6 +115,7 @@ def test_p_that_follows_f_is_related_to_it():
         )
     ]
     assert verdict("bzd10-3", related).outcome == "not supported"
+    assert "a correlation of −1.00" in verdict("bzd10-3", related).sentence
     unrelated = [make_rows(protocol.FIGURE1, protocol.ORL, "random_sign", GRID, 12, objective=noisy(falling),
                            accuracy=noisy(lambda t: 0.5, 0.1))]  # fmt: skip
     assert verdict("bzd10-3", unrelated).outcome == "supported"

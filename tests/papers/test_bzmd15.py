@@ -1,6 +1,7 @@
 """bzmd15: each claim on rows made so that it is true, false or undecided, and what figures and Table 1 show."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -341,6 +342,25 @@ def test_a_broken_bound_refutes():
     assert twelfth.effect == 5 / REPEATS
     assert twelfth.p_against < 0.05 < twelfth.p_for
     assert "only if F_opt" not in finding.sentence
+
+
+def test_runs_that_exceed_a_bound_are_placed_and_those_of_fewer_than_k_dimensions_are_not_promised():
+    """The page of bzmd15 did not say that its one such run has r = 5 and k = 68."""
+    k = int(results(("usps",)).all_rows["k"].iloc[0])
+    for grid in ((k - 1, k + 10), (k + 10, k - 1)):
+        broken = {"random_sign": {"objective": lambda d, r, t, at=grid[0]: 0.6 if r == at and t == 0 else 0.21}}
+        sentence = claims.ratios_hold(results(("usps",), grid=sorted(grid), **broken)).sentence
+        assert f"RP on USPS at r = {grid[0]}, k = {k}" in sentence
+        assert ("promise nothing for r < k" in sentence) == (grid[0] < k)
+    assert "at r =" not in claims.ratios_hold(results(("usps",))).sentence
+
+
+def test_where_f_decides_the_sentence_says_what_p_does():
+    behind = {"random_sign": {"accuracy": lambda d, r, t: 0.7 - 0.2 * (d == "usps") + noise("P", r, t, 1e-4)}}
+    finding = claims.few_dimensions_suffice(results(**behind))
+    said = r"P on real datasets, which decides nothing here, changes by -0\.2\d* \(RP on USPS\)"
+    assert re.search(said, finding.sentence)
+    assert not any("P −" in component.label and "Synth" not in component.label for component in finding.components)
 
 
 def test_the_explanation_says_by_how_much_the_smallest_f_may_hide_a_broken_bound():
