@@ -15,6 +15,7 @@ import pandas as pd
 from kmdr.base.errors import UserError
 from kmdr.base.text import tell
 from kmdr.results.checksums import UNKNOWN, read_note, write_table
+from kmdr.results.csv_lines import table_bytes
 from kmdr.results.folder import has_file, list_contents, require_file
 from kmdr.results.reader import fact_texts
 from kmdr.results.store import Store
@@ -132,5 +133,4 @@ def take_facts(folder: Path, store: Store) -> None:
             if _key(known) and [*known] == [*new]:
                 more = new[~_keys(new).isin(_keys(known))]
                 if not more.empty:
-                    table = pd.concat([known, more]).to_csv(index=False, lineterminator="\n")
-                    write_table(store.folder, target, table.encode())
+                    write_table(store.folder, target, table_bytes(pd.concat([known, more])))
