@@ -428,6 +428,34 @@ def test_an_argument_of_an_engine_that_kmdr_sets_is_refused(engine, name):
         kmdr.compare(POINTS, "none", k=3, engine=engine, engine_args={name: 2}, r_grid=[2])
 
 
+NEEDY = """
+class Needy:
+    def __init__(self, need, n_components):
+        pass
+
+    def fit_transform(self, A):
+        pass
+
+    fit_predict = fit_transform
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reducers": "needy.Needy"}, "reducer Needy needs the argument 'need'; give it, e.g. reducer.args.need=1"),
+        ({"engine": "needy.Needy"}, "engine Needy needs the argument 'need'; give it, e.g. engine_args.need=1"),
+    ],
+)
+def test_a_class_that_needs_an_argument_is_refused_before_any_trial(changes, message, tmp_path, monkeypatch):
+    """All of its trials failed."""
+    (tmp_path / "needy.py").write_text(NEEDY)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ArgumentError) as caught:
+        kmdr.compare(POINTS, **{"reducers": "none", "k": 2, "r_grid": [2], **changes})
+    assert message in str(caught.value)
+
+
 @pytest.mark.parametrize("labels", [{0, 1}, {0: 1}, iter([0, 1]), (label for label in (0, 1))])
 def test_labels_that_are_no_sequence_are_named(labels):
     with pytest.raises(ArgumentError, match=r"^labels = .* is not an array; give an array or a list$"):

@@ -83,6 +83,8 @@ def folder(monkeypatch, tmp_path):
         (["report", "results=mine"], "'kmdr report' takes 'mine' without results=; write kmdr report mine"),
         (["table", "RESULTS=my folder"], "write kmdr table 'my folder'"),
         (["report", "colour=red"], "'kmdr report' takes no settings; remove colour=red"),
+        (["reducer=a.B", "reducer.x=3"], "an argument of the class is written reducer.args.x=VALUE"),
+        (["reducer=a.B", "reducer.args={x: 3}"], "an argument of the class is written reducer.args.NAME=VALUE"),
         (["table", "stdy=a"], "did you mean '--study'?"),
         (["quick", "--budget", "5m"], "no option of 'kmdr quick' is named '--budget'; valid: --out"),
         (["quick", "budget=5m"], "no option of 'kmdr quick' is named '--budget'; valid: --out"),

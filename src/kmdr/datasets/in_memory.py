@@ -44,7 +44,7 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     """
     features = None
     A = _without_objects(A if scipy.sparse.issparse(A) or isinstance(A, pd.DataFrame) else np.asarray(A))
-    doubts = [*rounded(A, name), *_other_order(A, labels)]
+    doubts = [*rounded(A, name), *_order_warnings(A, labels)]
     if isinstance(A, pd.DataFrame):
         A, features = preprocessing.numbers(
             name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it"
@@ -132,7 +132,7 @@ def _number_array(entries: Iterable[Any]) -> NDArray[Any]:
     return floats
 
 
-def _other_order(A: Any, labels: Any) -> list[str]:
+def _order_warnings(A: Any, labels: Any) -> list[str]:
     """Return a warning if labels have the index of A in another order, because an index is not used; else nothing."""
     for part in labels if isinstance(labels, list | tuple) else [labels]:
         if not (isinstance(A, pd.DataFrame) and isinstance(part, pd.Series | pd.DataFrame)) or len(A) != len(part):
