@@ -360,6 +360,122 @@ def test_labels_of_pandas_may_be_missing():
         kmdr.compare(POINTS, "none", labels=labels, r_grid=[2])
 
 
+NUMBERS = st.one_of(
+    st.integers(-(2**53), 2**53), st.floats(-1e9, 1e9), st.booleans(), st.fractions(), st.decimals(-99, 99),
+    st.floats(-9, 9).map(np.float32), st.integers(-9, 9).map(np.int8), st.booleans().map(np.bool_),
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=4, max_size=4))
+def test_objects_that_are_numbers_are_numbers(entries):
+    """They were refused as objects in an array, and as numbers written as text in a DataFrame."""
+    expected = np.array([[float(entry) for entry in row] for row in entries])
+    objects = np.array(entries, dtype=object)
+    frame = pd.DataFrame(objects, columns=["a", "a", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a column that looks like an index
+        for A in (objects, frame, frame.astype({"b": float})):
+            np.testing.assert_array_equal(from_arrays(A, k=2).A, expected)
+
+
+@pytest.mark.parametrize("make", [np.array, lambda rows, dtype: pd.DataFrame(rows, dtype=dtype)])
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (None, "NaN or an infinite value at row 1"), (pd.NA, "NaN or an infinite value at row 1"), ("x", "'x'"),
+        (2**70, "whole numbers"), (10**400, "too large"), (1j, "1j"), ([1], r"\[1\]"),
+    ],
+)  # fmt: skip
+def test_an_object_that_is_no_number_is_named(make, entry, reason):
+    rows = [[1.5, 2.0], [3, 0], [0.0, 7.0]]
+    A = make(rows, dtype=object)
+    at = A.iloc if isinstance(A, pd.DataFrame) else A
+    at[1, 1] = pd.Series([entry], dtype=object)[0] if not isinstance(entry, list) else None
+    if isinstance(entry, list):
+        objects = np.empty((3, 2), dtype=object)
+        objects[:] = rows
+        objects[1, 1] = entry
+        A = pd.DataFrame(objects) if isinstance(A, pd.DataFrame) else objects
+    with pytest.raises(ArgumentError, match=reason):
+        kmdr.compare(A, "none", k=2, r_grid=[1], progress=False)
+
+
+def test_only_the_columns_with_text_are_named():
+    A = pd.DataFrame({"a": [1, 2.5, 3], "b": [1, "x", 3], "c": [1, 2, 3]}, dtype=object)
+    with pytest.raises(ArgumentError, match=r"^column 'b' of A is not numeric \('x'\); remove it, or encode it$"):
+        kmdr.compare(A, "none", k=2, r_grid=[1])
+
+
+@pytest.mark.parametrize("given", [(1, 2), [(1, 2)], {"a": (1, 2)}])
+def test_a_tuple_which_rows_cannot_hold_is_refused(given):
+    """The class got a list."""
+    with pytest.raises(ArgumentError, match=r"cannot be recorded with the rows .*lists instead of tuples"):
+        kmdr.compare(POINTS, [DictionaryLearning(alpha=given)], k=2, r_grid=[2])
+    with pytest.raises(ArgumentError, match=r"engine_args = .* cannot be recorded .*lists instead of tuples"):
+        kmdr.compare(POINTS, "none", k=2, engine="sklearn.cluster.KMeans", engine_args={"tol": given})
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        ("sklearn.cluster.KMeans", "n_clusters"), ("sklearn.mixture.GaussianMixture", "n_components"),
+        ("sklearn.cluster.KMeans", "random_state"),
+    ],
+)  # fmt: skip
+def test_an_argument_of_an_engine_that_kmdr_sets_is_refused(engine, name):
+    """Rows of k = 3 had the partitions into two clusters, and the seed was ignored."""
+    with pytest.raises(ArgumentError, match=rf"^engine_args\.{name} is set by kmdr from (k|seed); remove it$"):
+        kmdr.compare(POINTS, "none", k=3, engine=engine, engine_args={name: 2}, r_grid=[2])
+
+
+NEEDY = """
+class Needy:
+    def __init__(self, need, n_components):
+        pass
+
+    def fit_transform(self, A):
+        pass
+
+    fit_predict = fit_transform
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reducers": "needy.Needy"}, "reducer Needy needs the argument 'need'; give it, e.g. reducer.args.need=1"),
+        ({"engine": "needy.Needy"}, "engine Needy needs the argument 'need'; give it, e.g. engine_args.need=1"),
+    ],
+)
+def test_a_class_that_needs_an_argument_is_refused_before_any_trial(changes, message, tmp_path, monkeypatch):
+    """All of its trials failed."""
+    (tmp_path / "needy.py").write_text(NEEDY)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ArgumentError) as caught:
+        kmdr.compare(POINTS, **{"reducers": "none", "k": 2, "r_grid": [2], **changes})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("labels", [{0, 1}, {0: 1}, iter([0, 1]), (label for label in (0, 1))])
+def test_labels_that_are_no_sequence_are_named(labels):
+    with pytest.raises(ArgumentError, match=r"^labels = .* is not an array; give an array or a list$"):
+        kmdr.compare(POINTS, "none", labels=labels)
+
+
+@given(
+    st.permutations(range(12)), st.sampled_from([lambda y: y, pd.Series.to_frame, lambda y: [y, y], pd.Series.to_numpy])
+)
+def test_labels_in_another_order_than_the_points_are_a_warning(order, form):
+    """They were scored against other points in silence."""
+    A = pd.DataFrame(POINTS, index=[f"p{i}" for i in range(12)])
+    labels = pd.Series(np.arange(12) % 2, A.index).iloc[list(order)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        from_arrays(A, form(labels))
+    said = [str(warning.message) for warning in caught if "in another order" in str(warning.message)]
+    assert bool(said) == (list(order) != list(range(12)) and form is not pd.Series.to_numpy)
+
+
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(list(VALID)), value=st.one_of(SCALARS, CONTAINERS))
 @example(name="n_init", value=pd.DataFrame(POINTS))

@@ -143,10 +143,13 @@ def _array(name: str, value: Any) -> Any:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):  # asarray shows masked values
         raise UserError(f"{name} has masked entries, which count as missing; fill them, e.g. by {name}.filled(0)")
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except (TypeError, ValueError, MemoryError, OverflowError) as error:
         reason = str(error) or "it does not fit in memory"
         raise UserError(f"{name} is not an array ({reason}); give rows of equal length") from error
+    if array.ndim == 0 and isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        raise UserError(f"{name} = {shown(value)} is not an array; give an array or a list")
+    return array
 
 
 def _labels(labels: Any) -> Any:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kmdr.analysis.departures import departures, seed_settings
-from kmdr.base.text import canonical
+from kmdr.base.text import canonical, override
 from kmdr.claims.catalogue import items, rerun_command
 from kmdr.claims.verdicts import judge
 from kmdr.config.studies import studies
@@ -111,6 +111,32 @@ def test_the_r_with_the_fewest_repetitions_counts(counts):
     rows = rows[rows["repeat"] < rows["r"].map(dict(zip(GRID, counts, strict=True)))]
     departure = of(rows).get(STUDY)
     assert (departure.repetitions if departure else 10) == min(10, *counts)
+
+
+TWO_VARIANTS = [
+    ("svd", {"centred": True}, "centred = True"),
+    ("sklearn.decomposition.TruncatedSVD", {"algorithm": "arpack"}, "algorithm = arpack"),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "words"), TWO_VARIANTS, ids=["reducer", "class"])
+@pytest.mark.parametrize("run", [0, 1])
+def test_a_variant_of_a_method_without_rows_is_named(method, arguments, words, run):
+    """Another variant of the same reducer or class counted as its rows, so the study seemed to be rerun as a whole."""
+    listed = [override(method), override({method: arguments})]
+    experiments = compose(f"study={STUDY}", "study.datasets=[usps]", f"study.reducers=[{','.join(listed)}]").experiments
+
+    def rows_of(*some):
+        return pd.concat(
+            make_rows(STUDY, "usps", e.reducer, GRID, 10, params=canonical(recorded(e.reducer, e.params)), **USUAL,
+                      config_hash=f"{number:012x}", objective=lambda r, t: 0.5 + 1e-4 * (t % 3))
+            for number, e in enumerate(some)
+        )  # fmt: skip
+
+    assert departures(rows_of(*experiments), lambda study: experiments, {}) == {}
+    departure = departures(rows_of(experiments[run]), lambda study: experiments, {})[STUDY]
+    assert (departure.settings, departure.absent) == ((), (f"{method} ({(words, 'default')[run]})",))
+    assert departure.overrides == (f"study.reducers=[{listed[run]}]",)
 
 
 def test_methods_and_datasets_without_rows_are_told_of_unless_they_could_not_be_had():

@@ -111,6 +111,56 @@ def test_a_changed_test_is_not_frozen_without_an_amendment(tmp_path, monkeypatch
     assert file.read_text("utf-8") == first
 
 
+@pytest.fixture
+def custom(tmp_path, monkeypatch):
+    """The folder of a plugin's paper."""
+    new.write("paper", "smith24", tmp_path)
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path))
+    return tmp_path / "papers" / "smith24"
+
+
+def _amended(folder, **changes):
+    values = {"date": '"2026-01-31"', "before": '"supported"', "change": '"A."', "reason": '"B."'} | changes
+    lines = ["[[amendments]]", "claim = 1", *(f"{name} = {value}" for name, value in values.items())]
+    with (folder / "paper.toml").open("a", encoding="utf-8") as file:
+        file.write("\n".join(["", *lines, ""]))
+
+
+@pytest.mark.parametrize("date", ["2026-01-31", '"2026-01-31"'])
+def test_the_date_of_an_amendment_may_be_a_date_of_toml(custom, date):
+    """Only a text was read, of any form."""
+    _amended(custom, date=date)
+    (amendment,) = next(paper for paper in papers() if paper.name == "smith24").amendments
+    assert (amendment.claim, amendment.date) == ("smith24-1", "2026-01-31")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        *[("date", value, "is not a date as 2026-01-31; correct it")
+          for value in ('"yesterday"', '""', '"2026-02-30"', '"20260131"', "2026-01-31T10:00:00", "20260131")],
+        ("before", '"held"', "amendments.before = 'held' is not one of supported, mostly supported, not supported,"),
+        ("before", '"suported"', "did you mean 'supported'?"), ("before", '""', "is not one of"),
+        ("change", '""', "amendments.change is empty; write a sentence"),
+        ("reason", '" "', "amendments.reason is empty; write a sentence"),
+    ],
+)  # fmt: skip
+def test_an_amendment_that_does_not_say_what_it_must_is_refused(custom, name, value, sentence):
+    _amended(custom, **{name: value})
+    with pytest.raises(UserError) as caught:
+        papers()
+    assert str(caught.value).startswith(f"{custom / 'paper.toml'}: amendments.")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"", b"[1]"])
+def test_a_damaged_frozen_file_of_a_plugin_differs(custom, content):
+    """Bytes that are not UTF-8 stopped the report with a traceback."""
+    (custom / "frozen.json").write_bytes(content)
+    paper = next(paper for paper in papers() if paper.name == "smith24")
+    assert frozen.frozen_note([paper]).startswith("Tests, margins, central statements or repetitions of smith24 differ")
+
+
 def test_amendments_are_named_in_the_note():
     shown = frozen.built_in()
     amended = {amendment.claim for paper in shown for amendment in paper.amendments}

@@ -508,3 +508,36 @@ def test_names_of_any_kind_may_follow_two_dashes(name):
     command = COMMANDS["merge"]
     values = command.parser().parse_intermixed_args(command._with_options(["-o", "c", "--", "a", f"./{name}", name]))
     assert (values.out, [str(folder) for folder in values.folders]) == (Path("c"), ["a", name, name])
+
+
+FLAGS = [
+    (command.name, name)
+    for command in COMMANDS.values()
+    for names, settings in command.arguments or ()
+    for name in names
+    if settings.get("action") in ("store_true", "store_false")
+]
+FOLDERS = [
+    (command.name, name)
+    for command in COMMANDS.values()
+    for names, settings in command.arguments or ()
+    for name in names
+    if name.startswith("-") and getattr(settings.get("type"), "__name__", "") == "_folder"
+]
+
+
+@pytest.mark.parametrize("form", ["{}=true", "{}="])
+@pytest.mark.parametrize(("command", "flag"), FLAGS)
+def test_a_value_of_an_option_without_one_is_refused(command, flag, form, monkeypatch, capsys):
+    for name in (flag, flag[2:], flag[2:].replace("-", "_").upper()):
+        assert kmdr(monkeypatch, command, "x", form.format(name)) == 2
+        assert f"{flag} of 'kmdr {command}' takes no value; write {flag} instead of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "option"), FOLDERS)
+def test_an_empty_folder_is_refused(command, option, monkeypatch, capsys):
+    """--out=$UNSET wrote into the current folder."""
+    for words in ([f"{option}="], [option, ""], [f"{option.lstrip('-')}="] if option[:2] == "--" else [f"{option}="]):
+        assert kmdr(monkeypatch, command, *words) == 2
+        assert "the name of a folder is empty; name one" in capsys.readouterr().err
+    assert not [*Path().iterdir()]

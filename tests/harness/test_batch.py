@@ -575,3 +575,43 @@ def test_the_last_words_of_a_job_are_from_its_own_log(tmp_path):
     assert jobs._last_words(jobs.cluster.workers["12"]) == " (of 12)"
     job.log_directory = tmp_path / "removed"
     assert jobs._last_words(job) == ""
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_job_that_is_removed_before_it_starts_is_replaced(tmp_path, monkeypatch, system):
+    """It writes nothing when it ends, so the run waited for it without end."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setattr(batch, "_QUEUE_SECONDS", 0)
+
+    def list_jobs(text, status=0):
+        program = tmp_path / "bin" / batch._QUEUE_COMMANDS[system][0]
+        program.write_text(f"#!/bin/sh\nprintf '{text}'\nexit {status}\n")
+        program.chmod(0o755)
+
+    jobs = jobs_of_a_cluster(tmp_path, "71", "72", "73", "74")
+    jobs._system = system
+    listed = jobs.cluster.workers
+    listed["73"].connected = True
+    listed["72"].job_id = "72.0"  # of HTCondor
+    listed["74"].job_id = None  # not submitted yet
+    list_jobs("72.server\\n")
+    assert jobs.replace_ended(["73"]) == [], "a queue may list a new job later"
+    list_jobs("71\\n72\\n")
+    assert jobs.replace_ended(["73"]) == []
+    for text, status in (("", 1), ("72\\n", 0), ("", 1), ("72\\n", 0)):  # a queue that cannot be read says nothing
+        list_jobs(text, status)
+        assert jobs.replace_ended(["73"]) == []
+    (line,) = jobs.replace_ended(["73"])
+    assert line.startswith(f"kmdr: warning: a job of {system} was removed before it started; another is submitted in")
+    assert jobs.replace_ended(["73"]) == []
+    assert {job.name for job in jobs._jobs.values()} == {"72", "73", "74"}
+
+
+def test_removed_jobs_end_a_run_without_workers(tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "_QUEUE_SECONDS", 0)
+    monkeypatch.setattr(batch, "_listed_jobs", lambda system: set())
+    jobs = jobs_of_a_cluster(tmp_path, *map(str, range(batch.TRIES)))
+    assert jobs.replace_ended([]) == []
+    with pytest.raises(UserError, match="and none has a worker: the last was removed before it started; change"):
+        jobs.replace_ended([])

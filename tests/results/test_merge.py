@@ -20,7 +20,7 @@ from kmdr.results import merge as module
 from kmdr.results import store as stores
 from kmdr.results import table as tables
 from kmdr.results.check import faults
-from kmdr.results.checksums import write_checked, write_table
+from kmdr.results.checksums import UNKNOWN, write_checked, write_table
 from kmdr.results.json_files import read_json
 from kmdr.results.merge import merge
 from kmdr.results.outdated import unfinished_tasks
@@ -228,7 +228,7 @@ def test_an_interrupted_merge_is_finished_by_the_same_command(tmp_path, monkeypa
 
 
 def test_facts_of_data_are_united_and_facts_of_rows_are_not(tmp_path):
-    parts = {"a": ("usps,1.5", 'tdt2,"x, y"'), "b": ("usps,2.5", "colon,3"), "c": ("isolet,4",)}
+    parts = {"a": ("usps,1.5", 'tdt2,"x, y"'), "b": ("usps,1.5", "colon,3"), "c": ("isolet,4",)}
     for number, (name, lines) in enumerate(parts.items()):
         folder = results(tmp_path / name, tasks([number]))
         text = "\n".join(("dataset,number", *lines, "")).encode()
@@ -240,6 +240,49 @@ def test_facts_of_data_are_united_and_facts_of_rows_are_not(tmp_path):
     assert (facts / "traits.csv").read_text() == 'dataset,number\nusps,1.5\ntdt2,"x, y"\ncolon,3\n'
     assert (facts / "ranks.csv").read_text() == (tmp_path / "a" / "facts" / "ranks.csv").read_text()
     assert not list(faults(tmp_path / "out"))
+
+
+def write_fact(folder, text, made_from=UNKNOWN, name="traits"):
+    write_table(folder, f"facts/{name}.csv", text.encode(), made_from)
+
+
+@pytest.mark.parametrize("made_from", [UNKNOWN, short_hash("the same")], ids=["of data", "of rows"])
+@pytest.mark.parametrize("into", ["new", "known"])
+@pytest.mark.parametrize("other", ["usps,raw,2.5,9", "usps,raw,,9", "usps,raw,x,9", "usps,raw,1.50001,9"])
+def test_contradicting_facts_are_refused_and_named(tmp_path, made_from, into, other):
+    """The first folder's were kept in silence."""
+    for number, (name, line) in enumerate((("a", "usps,raw,1.5,1"), ("b", other))):
+        write_fact(results(tmp_path / name, tasks([number])), f"dataset,form,number,draw_seconds\n{line}\n", made_from)
+    folders, target = [tmp_path / "a", tmp_path / "b"], tmp_path / "out"
+    if into == "known":
+        folders, target = [tmp_path / "b"], tmp_path / "a"
+    before = files_of(tmp_path)
+    with pytest.raises(UserError, match=r"traits\.csv has other values in .*a than in .*b \(.*1\.5 → .*nothing is"):
+        merge(folders, target)
+    assert files_of(tmp_path) == before
+
+
+def test_facts_that_differ_by_rounding_times_or_other_rows_are_no_contradiction(tmp_path, capsys):
+    header = "dataset,form,number,draw_seconds"
+    for number, (name, value) in enumerate((("a", "1.5,1"), ("b", "1.5000000001,9"))):
+        folder = results(tmp_path / name, tasks([number]))
+        write_fact(folder, f"{header}\nusps,raw,{value}\nusps,{name},{number},\n")
+        write_fact(folder, f"{header}\nusps,raw,{value}\n", short_hash("the same"), "same")
+        write_fact(folder, f"{header}\nusps,raw,{number},1\n", short_hash(name), "ranks")
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    facts = tmp_path / "out" / "facts"
+    assert (facts / "traits.csv").read_text() == f"{header}\nusps,raw,1.5,1\nusps,a,0,\nusps,b,1,\n"
+    assert (facts / "same.csv").read_text() == f"{header}\nusps,raw,1.5,1\n"
+    assert capsys.readouterr().err == ""
+
+
+def test_contradicting_facts_of_other_platforms_are_named(tmp_path, capsys):
+    for number, (name, value) in enumerate((("a", "1.5"), ("b", "2.5"))):
+        folder = results(tmp_path / name, tasks([number]), PLATFORM | {"cpu": name})
+        write_fact(folder, f"dataset,number\nusps,{value}\n")
+    merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert (tmp_path / "out" / "facts" / "traits.csv").read_text() == "dataset,number\nusps,1.5\n"
+    assert "traits.csv has other values in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def _departure(
     absent = {} if planned.get("left_out") else _absent(rows, asked, missing)
     for group, names in absent.items():
         if names:
-            kept = [e for e in asked if getattr(e, group) not in {*names, *missing}]
+            kept = [e for e in asked if _name(group, e, asked) not in {*names, *missing}]
             overrides[f"study.{group}s=[{','.join(dict.fromkeys(_item(group, e) for e in kept))}]"] = None
     without = tuple(name for names in absent.values() for name in names)
     if not settings and not short and not without:
@@ -130,22 +130,42 @@ def _departure(
 def _item(group: str, experiment: Experiment) -> str:
     """Return a dataset or reducer as listed in a study: its name, with the settings that are not the default."""
     name = getattr(experiment, group)
-    if group == "dataset":
-        settings = experiment.stated_options(name)
-    elif "." in name:  # an import path, with the arguments of its class
-        settings = experiment.params
-    else:
-        default = choice("reducer", name)
-        settings = {key: value for key, value in experiment.params.items() if value != default.get(key)}
+    settings = experiment.stated_options(name) if group == "dataset" else _arguments(experiment)
     return override({name: settings} if settings else name)
+
+
+def _arguments(experiment: Experiment) -> Mapping[str, Any]:
+    """Return the parameters of a reducer that are not the default, or the arguments of a class."""
+    if "." in experiment.reducer:
+        return experiment.params
+    default = choice("reducer", experiment.reducer)
+    return {key: value for key, value in experiment.params.items() if value != default.get(key)}
+
+
+def _has_variants(reducer: str, asked: Sequence[Experiment]) -> bool:
+    """Return True if a study asks for a reducer with several parameters."""
+    return len({canonical(e.params) for e in asked if e.reducer == reducer}) > 1
+
+
+def _name(group: str, experiment: Experiment, asked: Sequence[Experiment]) -> str:
+    """Return the name of a dataset or reducer, with the parameters of a reducer that the study has with others, too."""
+    name = str(getattr(experiment, group))
+    if group == "dataset" or not _has_variants(name, asked):
+        return name
+    arguments = ", ".join(f"{key} = {value}" for key, value in _arguments(experiment).items())
+    return f"{name} ({arguments or 'default'})"
 
 
 def _absent(rows: pd.DataFrame, asked: Sequence[Experiment], missing: Collection[str]) -> dict[str, list[str]]:
     """Return the requested datasets and reducers without any row."""
-    kinds = rows[["dataset", "options", "reducer"]].drop_duplicates().to_dict("records")
-    known = {"dataset": {_dataset(row) for row in kinds} | {*missing}, "reducer": {row["reducer"] for row in kinds}}
+    kinds = rows[["dataset", "options", "reducer", "params"]].drop_duplicates().to_dict("records")
+    methods = set()
+    for row in kinds:
+        method = str(row["reducer"])
+        methods.add(_name("reducer", _nearest(row, asked), asked) if _has_variants(method, asked) else method)
+    known = {"dataset": {_dataset(row) for row in kinds} | {*missing}, "reducer": methods}
     return {
-        group: list(dict.fromkeys(name for e in asked if (name := getattr(e, group)) not in names))
+        group: list(dict.fromkeys(name for e in asked if (name := _name(group, e, asked)) not in names))
         for group, names in known.items()
     }
 

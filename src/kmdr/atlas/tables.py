@@ -21,6 +21,7 @@ from kmdr.atlas.explanation import explain
 from kmdr.atlas.ranking import ALL_FORMS, outcomes_table, pareto_over_datasets, rankings, ranks_table
 from kmdr.base.text import short_hash
 from kmdr.results.checksums import write_table
+from kmdr.results.csv_lines import table_bytes
 from kmdr.results.reader import fact_of
 from kmdr.results.table import rows_file, rows_of, table_digest
 
@@ -43,7 +44,7 @@ def tables_of(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def csv_bytes(table: pd.DataFrame) -> bytes:
     """Return a table as CSV with `DIGITS` significant digits."""
-    return table.to_csv(index=False, lineterminator="\n", float_format=f"%.{DIGITS}g").encode()
+    return table_bytes(table, f"%.{DIGITS}g")
 
 
 def write(folder: Path) -> Mapping[str, pd.DataFrame]:

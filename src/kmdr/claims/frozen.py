@@ -124,10 +124,10 @@ def frozen_note(shown: Sequence[Paper]) -> str:
     frozen = sorted((paper for paper in shown if file_of(paper).is_file()), key=lambda paper: (paper.year, paper.name))
     if not frozen:
         return ""
-    texts = [file_of(paper).read_text("utf-8") for paper in frozen]
-    digest = hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
-    pairs = zip(frozen, texts, strict=True)
-    changed = [paper.name for paper, text in pairs if text != text_of(declarations(paper))]
+    contents = [file_of(paper).read_bytes() for paper in frozen]
+    digest = hashlib.sha256(b"".join(contents)).hexdigest()[:12]
+    pairs = zip(frozen, contents, strict=True)
+    changed = [paper.name for paper, content in pairs if content != text_of(declarations(paper)).encode()]
     if changed:
         parts = f"Tests, margins, central statements or repetitions of {', '.join(changed)}"
         return f"{parts} differ from the frozen ones (hash {digest})."

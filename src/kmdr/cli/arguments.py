@@ -4,11 +4,12 @@ Nothing heavy is imported here, so that a mistyped command or option is answered
 command's work is imported when the command runs.
 """
 
+import difflib
 import importlib
 import re
 import shlex
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,7 +80,7 @@ class Command:
         After ``--`` there are no options.
         """
         takes_value = {
-            name: settings.get("action") != "store_true"
+            name: settings.get("action") not in ("store_true", "store_false")
             for names, settings in self.arguments or ()
             for name in names
             if name.startswith("-")
@@ -91,11 +92,16 @@ class Command:
             if text == "--" and not is_value:  # what follows are names, also those that begin with a dash
                 return result + [f"./{name}" if name.startswith("-") else name for name in arguments[place + 1 :]]
             if text.startswith("-") and not is_value and name not in takes_value:
-                raise unknown(f"option of 'kmdr {self.name}'", name, takes_value)
-            if is_value or not re.fullmatch(r"[A-Za-z_]+=.*", text, re.DOTALL):
+                raise _unknown_option(self.name, name, takes_value)
+            option = name if text.startswith("-") else f"--{name.lower().replace('_', '-')}"
+            if not is_value and "=" in text and takes_value.get(option) is False and not Path(text).exists():
+                raise UserError(
+                    f"{option} of 'kmdr {self.name}' takes no value; write {option} instead of {shown(text)}"
+                )
+            if is_value or not re.fullmatch(r"[A-Za-z][A-Za-z_-]*=.*", text, re.DOTALL):
                 result.append(text)
-            elif takes_value.get(f"--{name.lower()}"):
-                result.append(f"--{name.lower()}={value}")
+            elif takes_value.get(option):
+                result.append(f"{option}={value}")
             elif self.takes_settings or Path(text).exists():
                 result.append(text)
             else:
@@ -106,7 +112,7 @@ class Command:
                 options = [key for key, takes in takes_value.items() if takes and key[:2] == "--"]
                 if not options:
                     raise UserError(f"'kmdr {self.name}' takes no settings; remove {shlex.quote(text)}")
-                raise unknown(f"option of 'kmdr {self.name}'", f"--{name.lower()}", options)
+                raise _unknown_option(self.name, option, options)
         return result
 
     def __call__(self, arguments: Sequence[str]) -> int | None:
@@ -120,11 +126,24 @@ class Command:
         return function(**values)
 
 
+def _unknown_option(command: str, name: str, valid: Iterable[str]) -> UserError:
+    """Return the error for an unknown option, with the one whose letters are most similar."""
+    options = sorted(valid)
+    if not options:
+        return UserError(f"'kmdr {command}' has no options; remove {shown(name)}")
+    letters = {option.lstrip("-"): option for option in options}
+    near = difflib.get_close_matches(name.lstrip("-").lower(), letters, n=1, cutoff=0.5)
+    hint = f"did you mean {letters[near[0]]!r}? " if near else ""
+    return UserError(f"no option of 'kmdr {command}' is named {shown(name)}; {hint}valid: {', '.join(options)}")
+
+
 def _argument(*names: str, **settings: Any) -> Argument:
     return names, settings
 
 
 def _folder(text: str) -> Path:
+    if not text:  # such as of --out=$UNSET
+        raise UserError("the name of a folder is empty; name one, or '.' for the current folder")
     return with_home(text, "the folder")
 
 

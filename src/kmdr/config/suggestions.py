@@ -83,6 +83,13 @@ def unknown_key(name: str, overrides: Sequence[str], valid: Collection[str]) -> 
     if name in _ENGINE_SETTINGS:
         value = next((text.partition("=")[2] for text in overrides if text.partition("=")[0] == name), "")
         return UserError(f"no setting is named {name!r}; write {_ENGINE_SETTINGS[name].format(value or '…')}")
+    group, _, argument = name.partition(".")
+    names_class = any(re.match(rf"{group}(\.path)?=\w+\.", text) for text in overrides)
+    if group == "reducer" and names_class and argument:
+        words = "NAME" if argument == "args" else argument
+        return UserError(
+            f"no setting is named {name!r}; an argument of the class is written reducer.args.{words}=VALUE"
+        )
     return unknown("setting", name, valid)
 
 

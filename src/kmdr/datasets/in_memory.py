@@ -1,11 +1,15 @@
 """Make datasets of matrices and labels in memory."""
 
 import warnings
+from collections.abc import Iterable
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse
+from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, plain_name, shown, whole_number
 from kmdr.datasets import validation
@@ -39,8 +43,8 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
         A or the labels are not valid (`kmdr.datasets.validation.check`), or neither k nor labels are given.
     """
     features = None
-    A = A if scipy.sparse.issparse(A) or isinstance(A, pd.DataFrame) else np.asarray(A)
-    doubts = list(rounded(A, name))
+    A = _without_objects(A if scipy.sparse.issparse(A) or isinstance(A, pd.DataFrame) else np.asarray(A))
+    doubts = [*rounded(A, name), *_order_warnings(A, labels)]
     if isinstance(A, pd.DataFrame):
         A, features = preprocessing.numbers(
             name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it"
@@ -70,6 +74,76 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     digest = content_sha256(A, classes, references)
     data = Dataset(plain_name("name", name), A, classes, k, digest, "", "memory", features)
     return data if references is None else ReferencedDataset(**vars(data), references=references)
+
+
+def _without_objects(A: Any) -> Any:
+    """Return a matrix in which numbers that were Python objects have a type of numpy, with NaN for a missing one.
+
+    Columns of a DataFrame with texts are left as they are; other objects are refused.
+    """
+    if isinstance(A, pd.DataFrame):
+        if all(dtype.kind != "O" for dtype in A.dtypes):
+            return A
+        columns = {j: _without_numbers_as_objects(A.iloc[:, j]) for j in range(A.shape[1])}
+        return pd.DataFrame(columns, A.index).set_axis(A.columns, axis=1)
+    if scipy.sparse.issparse(A) or A.dtype != object or A.ndim != 2:
+        return A
+    entries = A.ravel().tolist()
+    for place, entry in enumerate(entries):
+        if not _is_number(entry):
+            raise _not_a_number(entry, place // A.shape[1], str(place % A.shape[1]))
+    return _number_array(entries).reshape(A.shape)
+
+
+def _without_numbers_as_objects(column: "pd.Series[Any]") -> Any:
+    """Return a column of a DataFrame, as numbers if all of its objects are."""
+    if column.dtype != object:
+        return column
+    entries = column.tolist()
+    for row, entry in enumerate(entries):
+        if not _is_number(entry) and not isinstance(entry, str):
+            raise _not_a_number(entry, row, repr(str(column.name)))
+    return column if any(isinstance(entry, str) for entry in entries) else _number_array(entries)
+
+
+def _not_a_number(entry: Any, row: int, column: str) -> UserError:
+    return UserError(
+        f"the matrix has {shown(entry)} at row {row}, counted from 0, column {column}; a dataset is a matrix of real "
+        "numbers"
+    )
+
+
+def _is_number(entry: Any) -> bool:
+    return entry is None or entry is pd.NA or isinstance(entry, Real | Decimal | np.bool_)
+
+
+def _number_array(entries: Iterable[Any]) -> NDArray[Any]:
+    """Return numbers as an array of integers if all are, else of floats; refuse integers that floats do not hold."""
+    known = [np.nan if entry is None or entry is pd.NA else entry for entry in entries]
+    whole = [isinstance(entry, Integral) for entry in known]
+    if known and all(whole) and all(-(2**63) <= entry < 2**63 for entry in known):
+        return np.array(known, np.int64)
+    try:
+        floats = np.array([float(entry) for entry in known], np.float64)
+    except (OverflowError, ValueError) as error:
+        raise UserError(f"the matrix has an object that is not a finite number ({error}); give numbers") from error
+    if any(is_whole and abs(entry) > 2**53 for is_whole, entry in zip(whole, known, strict=True)):
+        raise UserError("the matrix has whole numbers above 2^53, which float64 does not hold; give shorter ones")
+    return floats
+
+
+def _order_warnings(A: Any, labels: Any) -> list[str]:
+    """Return a warning if labels have the index of A in another order, because an index is not used; else nothing."""
+    for part in labels if isinstance(labels, list | tuple) else [labels]:
+        if not (isinstance(A, pd.DataFrame) and isinstance(part, pd.Series | pd.DataFrame)) or len(A) != len(part):
+            continue
+        is_same_set = A.index.is_unique and part.index.is_unique and part.index.isin(A.index).all()
+        if is_same_set and not A.index.equals(part.index):
+            return [
+                "the index of the labels is that of A in another order, and labels belong to points by their position; "
+                "give labels.reindex(A.index) if they belong by index, else labels.to_numpy()"
+            ]
+    return []
 
 
 def _labelings(labels: Any, n: int) -> list[tuple[Any, str]]:

@@ -1,5 +1,6 @@
 """From a configuration to tasks: every value is checked here, before any work starts."""
 
+import inspect
 import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from kmdr.base.errors import (
     whole_number,
     yes_or_no,
 )
-from kmdr.base.outside import allow, import_errors
+from kmdr.base.outside import allow, arguments, find_class, import_errors
 from kmdr.base.private_paths import file_names
 from kmdr.base.seeding import generator
 from kmdr.base.text import canonical
@@ -69,6 +70,17 @@ def _keys(value: Any) -> Iterator[Any]:
         yield from value
 
 
+# Arguments of classes, which trials set.
+_SET_BY_KMDR = ("n_components", "n_clusters", "random_state", "max_iter", "n_init", "init")
+
+
+def _values(value: Any) -> Iterator[Any]:
+    """Yield a value and all values in nested mappings and lists."""
+    yield value
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+        yield from _values(inner)
+
+
 def _as_recorded(setting: str, values: Mapping[str, Any]) -> str:
     """Return values as the JSON text with which rows record them, and from which trials read them.
 
@@ -80,6 +92,8 @@ def _as_recorded(setting: str, values: Mapping[str, Any]) -> str:
     try:
         if any(not isinstance(key, str) for key in _keys(values)):
             raise TypeError("a name in it is not a text")
+        if any(isinstance(value, tuple) for value in _values(values)):
+            raise TypeError("rows have lists instead of tuples")
         text = canonical(values)
         parse_json(text)
     except (TypeError, ValueError, RecursionError) as error:
@@ -120,7 +134,29 @@ def _protocol(config: Mapping[str, Any]) -> Protocol:
         raise UserError(f"kmeans.args = {shown(args)} is not a mapping; write e.g. kmeans.args.batch_size=1000")
     protocol = Protocol(**settings, args=_as_recorded("kmeans.args", args))
     engines.check_allowed(protocol)
+    _check_engine_arguments(protocol)
     return protocol
+
+
+def _check_complete(setting: str, what: str, cls: type, given: Collection[str]) -> None:
+    """Refuse a class whose constructor needs an argument that is neither given nor set by kmdr."""
+    parameters = inspect.signature(cls).parameters
+    for name in arguments(cls):
+        if parameters[name].default is inspect.Parameter.empty and name not in {*given, *_SET_BY_KMDR}:
+            raise UserError(f"{what} {cls.__name__} needs the argument {name!r}; give it, e.g. {setting}.{name}=1")
+
+
+def _check_engine_arguments(protocol: Protocol) -> None:
+    """Refuse arguments of a class with which it would make another number of clusters, or that trials overwrite."""
+    if "." not in protocol.engine or protocol.engine in engines.names():
+        return
+    cls = find_class(protocol.engine, "engine")
+    _check_complete("kmeans.args", "engine", cls, protocol.arguments)
+    names = arguments(cls)
+    size = "n_clusters" if "n_clusters" in names else "n_components"
+    for name, setting in ((size, "k"), ("random_state", "seed")):
+        if name in protocol.arguments:
+            raise UserError(f"kmeans.args.{name} is set by kmdr from {setting}; remove it")
 
 
 def _matching(value: Any, protocol: Protocol) -> str:
@@ -209,6 +245,8 @@ class Experiment:
         try:
             with import_errors(name), _naming_group("reducer", params):
                 reducers.make_allowed(name, params).check_protocol(protocol)
+                if "." in name and name not in reducers.names():
+                    _check_complete("reducer.args", "reducer", find_class(name, "reducer"), params)
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"reducer {name} cannot be made from {shown(params)} ({error}); give other values"

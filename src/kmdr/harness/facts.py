@@ -14,6 +14,7 @@ from kmdr.base.text import Volume, short_hash
 from kmdr.datasets import Dataset, availability_of, load
 from kmdr.harness.progress import Progress
 from kmdr.results.checksums import is_current, write_table
+from kmdr.results.csv_lines import table_bytes
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,7 @@ def run_facts(tasks: Iterable[FactTask], folder: Path, progress: Progress, until
             progress.tell(f"kmdr: warning: the fact {task.name} is not computed: {error}")
             continue
         if table is not None:
-            content = table.to_csv(index=False, lineterminator="\n").encode()
-            write_table(folder, f"facts/{task.name}.csv", content, made_from)
+            write_table(folder, f"facts/{task.name}.csv", table_bytes(table), made_from)
     if without_data and Volume.level >= 0:
         progress.tell(f"kmdr: warning: facts whose data are not prepared are not computed: {', '.join(without_data)}")
     if late:

@@ -2,7 +2,7 @@
 
 A trial that is in several folders must have the same numbers in all, by the rule of `kmdr.results.compare`: to the last
 bit if CPU, BLAS, numpy, scipy and numba are the same, else up to rounding. Its times may differ: the row that
-`kmdr.results.table` prefers is kept.
+`kmdr.results.table` prefers is kept. `kmdr.results.merge_facts` compares the facts.
 
 The table is written in one step, after configurations and environments and before labels and facts. So after an
 interrupted merge the folder has either its old rows or all of them, and the same command does the rest.
@@ -15,18 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.text import announce, counted, tell
 from kmdr.results.check import fact_faults, label_faults
-from kmdr.results.checksums import UNKNOWN, read_note, sha256_hex, write_table
+from kmdr.results.checksums import sha256_hex
 from kmdr.results.compare import compare, platform_of
-from kmdr.results.folder import has_file, list_contents, read_file, require_file, write_file
+from kmdr.results.folder import has_file, read_file, require_file, write_file
 from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
+from kmdr.results.merge_facts import check_facts, take_facts
 from kmdr.results.paths import (
     ASKED,
     MISSING,
@@ -39,7 +38,7 @@ from kmdr.results.paths import (
     place,
     task_files,
 )
-from kmdr.results.reader import fact_texts, public_content, read_task
+from kmdr.results.reader import public_content, read_task
 from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.shards import missing_parts, with_parts
 from kmdr.results.store import Store
@@ -184,6 +183,14 @@ def refuse_contradictions(folder: Path, others: Sequence[Path]) -> int:
     return shared
 
 
+def _have_one_platform(first: Source, second: Source) -> bool:
+    """Return True if all rows of two folders are known to be from one platform."""
+    manifests = [*first.environments.values(), *second.environments.values()]
+    return bool(first.environments and second.environments) and all(
+        platform_of(manifest) == platform_of(manifests[0]) for manifest in manifests
+    )
+
+
 # -- files that rows rest on -----------------------------------------------------------------------------------------
 
 
@@ -208,23 +215,12 @@ def _take_labels(folder: Path, store: Store) -> None:
         write_file(store.folder, target, content)
 
 
-def _take_facts(folder: Path, store: Store) -> None:
-    """Copy the facts that the store has not; a run computes them again if they were made from other rows.
-
-    A fact that was made from no rows, such as the traits of matrices, gets the lines of the datasets that it lacks.
-    """
-    for file in (file for file in list_contents(folder, "facts") if file.suffix == ".csv"):
-        target = store.folder / file.relative_to(folder)
-        made_from = read_note(folder, file).made_from or UNKNOWN
-        if not has_file(store.folder, target):
-            write_table(store.folder, target, require_file(folder, file), made_from)
-        elif made_from == (read_note(store.folder, target).made_from or UNKNOWN) == UNKNOWN:
-            known, new = fact_texts(store.folder, target), fact_texts(folder, file)
-            if "dataset" in known and [*known] == [*new]:
-                more = new[~new["dataset"].isin(known["dataset"])]
-                if not more.empty:
-                    table = pd.concat([known, more]).to_csv(index=False, lineterminator="\n")
-                    write_table(store.folder, target, table.encode())
+def _check_facts(sources: Sequence[Source]) -> None:
+    """Raise a UserError if the facts of two folders contradict each other."""
+    check_facts(
+        [source.folder for source in sources],
+        lambda first, second: _have_one_platform(sources[first], sources[second]),
+    )
 
 
 def _universes(known: Mapping[str, list[Any]], new: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
@@ -281,14 +277,18 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
     Raises
     ------
     UserError
-        If a folder has no rows or is damaged, or a trial has different numbers in two folders. Nothing is written then.
+        If a folder has no rows or is damaged, or a trial or a fact has different numbers in two folders. Nothing is
+        written then.
     """
     others = [read(folder) for folder in folders if folder.resolve() != target.resolve()]
     tally(others, target)  # before a new target is created
+    _check_facts(others)
     store = Store(target)
     with store.held(), store.taking_in() as put:
         sources = [*([read(target)] if all_rows(target) else []), *others]
         rows, merged = tally(sources, target)
+        if len(sources) > len(others):
+            _check_facts(sources)
         for source in sources:
             source.rows.clear()  # large tables take much memory
         unions: Unions = {
@@ -304,7 +304,7 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
         rows.clear()
         for source in others:
             _take_labels(source.folder, store)
-            _take_facts(source.folder, store)
+            take_facts(source.folder, store)
         for name, content in notes.items():
             # Again with the present content: a run may have added to it meanwhile.
             store.change(name, partial(unions[name], content))

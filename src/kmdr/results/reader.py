@@ -29,6 +29,7 @@ from kmdr.base.private_paths import paths_in
 from kmdr.base.text import canonical, tell
 from kmdr.config.task import SETTINGS
 from kmdr.results.checksums import has_checksum, with_checksum, without_checksum
+from kmdr.results.csv_lines import complete_lines
 from kmdr.results.folder import file_size, file_status, has_file, list_contents, require_file
 from kmdr.results.paths import MULTIVERSE, place
 from kmdr.results.row_check import RowCheck
@@ -85,19 +86,19 @@ def _read_header(file: BinaryIO, path: Path) -> list[str]:
     return names
 
 
-def _csv_blocks(file: BinaryIO, path: Path, rows: int, **options: Any) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a CSV file, at most ``rows`` at a time; ``options`` are for `pandas.read_csv`."""
+def _csv_blocks(file: BinaryIO, path: Path, rows: int, *, complete: bool, **options: Any) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a CSV file, at most ``rows`` at a time; ``options`` are for `pandas.read_csv`.
+
+    If ``complete``, a line of fewer fields than columns is an error; else the absent fields are empty.
+    """
     try:
         names = _read_header(file, path)
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):  # of superfluous fields
             blocks: Any = pd.read_csv(
-                file, header=None, names=names, index_col=False, keep_default_na=False,
-                chunksize=rows, **options,
+                complete_lines(file, path, len(names)) if complete else file, header=None, names=names,
+                index_col=False, keep_default_na=False, chunksize=rows, **options,
             )  # fmt: skip
-            for block in blocks:
-                if "dtype" in options and block.iloc[:, -1].isna().any():
-                    raise DamagedError(f"{path} is damaged: a line has fewer fields than columns; {_REMEDY}")
-                yield block
+            yield from blocks
     except UserError:
         raise
     except pd.errors.EmptyDataError:  # nothing after the first line
@@ -115,7 +116,7 @@ def _text_blocks(file: BinaryIO, path: Path, *, exact: bool) -> Iterator[pd.Data
     If ``exact``, columns that this version does not know are an error; else they are ignored.
     """
     count = 0
-    for block in _csv_blocks(file, path, _ROWS, dtype=object):
+    for block in _csv_blocks(file, path, _ROWS, complete=False, dtype=object):
         unknown = sorted({*block} - {*COLUMNS})
         if unknown and exact:
             names = ", ".join(repr(name[:30]) for name in unknown[:3])  # may be private text of another file
@@ -402,7 +403,7 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
     """
     path = facts / f"{name}.csv"
     with open_table(facts.parent, f"{facts.name}/{path.name}") as file:
-        blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS)) if file else []
+        blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS, complete=True)) if file else []
     if not blocks:
         return None
     fact = pd.concat(blocks, ignore_index=True)
@@ -419,7 +420,7 @@ def fact_texts(folder: Path, path: Path) -> pd.DataFrame:
         If it differs from its checksum or is not a table.
     """
     with open_table(folder, path.relative_to(folder).as_posix()) as file:
-        blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS, dtype=object)) if file else []
+        blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS, complete=True, dtype=object)) if file else []
     return pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame()
 
 

@@ -1,12 +1,12 @@
 """Rows as text, for commands that write a table again. A row is one string, a sixth of the memory of a dictionary."""
 
-import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
+from kmdr.results.csv_lines import csv_text
 from kmdr.results.schema import COLUMNS
 from kmdr.results.table_stream import most_bytes, too_large
 
@@ -62,16 +62,11 @@ def csv_blocks(rows: Iterable[Mapping[str, object]]) -> Iterator[bytes]:
     """Yield rows as the bytes of a CSV table, a block of rows at a time."""
     rows, header = iter(rows), [COLUMNS]
     while True:
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows(header)
         block = list(islice(rows, _BLOCK))
         # Floats are written by repr, which reads back to the same bits.
-        writer.writerows(
-            row.texts() if isinstance(row, TextRow) else [row.get(name, "") for name in COLUMNS] for row in block
-        )
+        lines = (row.texts() if isinstance(row, TextRow) else [row.get(name, "") for name in COLUMNS] for row in block)
+        yield csv_text([*header, *lines]).encode()
         header = []
-        yield text.getvalue().encode()
         if len(block) < _BLOCK:
             return
 

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kmdr.base.errors import UserError, unknown
+from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.text import counted
 from kmdr.datasets.file_options import DEFAULTS, FileOptions
 from kmdr.datasets.formats import arrays, hdf5, tables, vectors
 from kmdr.datasets.formats.common import COMPRESSED, decoded, memory_limit, reading, unpacked
@@ -39,6 +40,7 @@ def read_labels(path: Path, n: int, label: str = "") -> Labels:
         if outer == ".mat":
             return _mat_labels(path, limit, label)
         if vectors.sniff(path) == "idx":
+            _choose_column(path, ["0"], label)
             return vectors.idx_array(path, limit), path.name
         if inner in (".parquet", ".pq"):
             return _parquet_labels(path, limit, label)
@@ -46,7 +48,8 @@ def read_labels(path: Path, n: int, label: str = "") -> Labels:
             rows, encoding = _sheet_rows(path, limit), ""
         else:
             text, encoding = decoded(path, "label", b"".join(unpacked(path, limit)))
-            rows = _text_rows(split_lines(text), inner)
+            _refuse_many_lines(path, text, n)
+            rows = _text_rows(path, split_lines(text), inner, label)
     labels, where = _column_labels(path, rows, n, label)
     return labels, where + (", not UTF-8, so read as Windows-1252" if encoding == "cp1252" else "")
 
@@ -58,8 +61,8 @@ def uncompressed_suffix(path: Path) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text, ended by LF, CR LF or CR, without the spaces around them."""
-    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    """Return the lines of a text, ended by LF, CR LF or CR, without the spaces around them; tabs separate cells."""
+    lines = [line.strip(" ") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
 
 
@@ -67,6 +70,8 @@ def _npy_labels(path: Path, n: int, label: str) -> Labels:
     """Read labels from an array, of which a column is named by its number from 0."""
     array = np.load(path, allow_pickle=False)
     if array.ndim != 2 or 1 in array.shape or len(array) != n:
+        if array.ndim < 2 or 1 in array.shape:
+            _choose_column(path, ["0"], label)
         return array, path.name
     column = _choose_column(path, [str(j) for j in range(array.shape[1])], label)
     return array[:, int(column)], f"{path.name}, column {column!r}"
@@ -97,19 +102,38 @@ def _sheet_rows(path: Path, limit: float) -> list[list[str]]:
     return [[str(cell).strip() for cell in row] for row in cells.to_numpy(object)]
 
 
-def _text_rows(lines: Sequence[str], suffix: str) -> list[list[str]]:
+def _refuse_many_lines(path: Path, text: str, n: int) -> None:
+    """Refuse a text of far more lines than points before it is split into them, which takes much memory."""
+    lines = max(text.count("\n"), text.count("\r"))
+    if lines > 2 * n + 2:
+        raise UserError(f"{path.name} has {lines} lines for {n} points; give one label per point")
+
+
+def _text_rows(path: Path, lines: Sequence[str], suffix: str, label: str) -> list[list[str]]:
     """Return the cells of the lines of a text.
 
-    A line is one cell unless the extension is that of a table and all lines have the same number of cells.
+    A line is one cell unless the extension is that of a table and all lines have the same number of cells. Blank lines
+    of a table with several columns are skipped. If its first line has a cell with the name `label`, lines of another
+    number of cells are an error.
     """
     whole = [[line] for line in lines]
     if suffix not in USUAL_SEPARATORS:
         return whole
     separator = tables.likely_separator(lines, USUAL_SEPARATORS[suffix])
-    rows = whole if separator == "space" else [tables.split_cells(line, separator) for line in lines]
+    if separator == "space":  # labels of several words
+        separator = USUAL_SEPARATORS[suffix]
+    rows = [tables.split_cells(line, separator) for line in lines]
     if all(len(row) <= 1 for row in rows):  # a single column, which may be quoted
         rows = [next(reader([line]), [""]) for line in lines]
+    else:
+        lines, rows = [line for line in lines if line.strip()], [row for row in rows if row]
     is_table = len({len(row) for row in rows}) == 1 and any(rows)
+    if not is_table and label and rows and len(rows[0]) > 1 and label in map(str.strip, rows[0]):
+        odd, row = next((number, row) for number, row in enumerate(rows) if len(row) != len(rows[0]))
+        raise UserError(
+            f"line {odd + 1} of {path.name}, {shown(lines[odd])}, has {counted(len(row), 'cell')}, but the first has "
+            f"{len(rows[0])}; write a text with a line end or a separator in one line, between quotes"
+        )
     return rows if is_table else whole
 
 
@@ -117,9 +141,14 @@ def _column_labels(path: Path, rows: Sequence[Sequence[str]], n: int, label: str
     """Return the labels in the column `label`, or the only one, of the rows of a text or a sheet."""
     named = len(rows) == n + 1
     names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]) if rows else 1)]
+    if not named and label not in names and rows and label in map(str.strip, rows[0]):
+        raise UserError(
+            f"{path.name} has {counted(len(rows) - 1, 'line')} below its header for {n} points; give one label per "
+            "point"
+        )
     column = _choose_column(path, names, label)
     at = names.index(column)
-    texts = [row[at] for row in rows[named:]]
+    texts = [row[at].strip() for row in rows[named:]]
     if named:
         refuse_label_as_name(path, column, texts)
     where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
@@ -128,6 +157,11 @@ def _column_labels(path: Path, rows: Sequence[Sequence[str]], n: int, label: str
 
 def refuse_label_as_name(path: Path, name: str, labels: Sequence[str]) -> None:
     """Refuse a first line beyond one line per point if it does not seem to name the column of labels."""
+    if name == "0" and name in labels and "" in labels:
+        raise UserError(
+            f"{path.name} has {len(labels) + 1} lines for {len(labels)} points, one of them blank, so the first line, "
+            "'0', may be a name or a label; remove the blank line, or name the column"
+        )
     if name != "0" and name in labels:  # pandas names an unnamed column 0
         raise UserError(
             f"{path.name} has {len(labels) + 1} lines for {len(labels)} points, and the first line, {name!r}, is one "

@@ -2,7 +2,8 @@
 
 The scheduler runs in this process, and its connections use TLS with credentials made for one run. As many jobs are
 requested as there are tasks for, up to a limit. dask-jobqueue replaces a job whose worker disconnected. It does not
-notice a job that was refused, or that ended before its worker connected: `Jobs.replace_ended` does.
+notice a job that was refused, that was removed before it started, or that ended before its worker connected:
+`Jobs.replace_ended` does.
 """
 
 import logging
@@ -10,7 +11,9 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -35,6 +38,15 @@ _CHECK = "from kmdr.harness.engines.contract import check_installation; check_in
 # A job that failed is submitted again after so many seconds, the next time after their square, and so on.
 _PAUSE_SECONDS = 4
 _MOST_BYTES_OF_LOG = 2**14
+# Commands that print the numbers of the user's jobs, pending ones too, and the time between two of their runs.
+_QUEUE_COMMANDS = {
+    "slurm": ("squeue", "--me", "--noheader", "--format=%A"),
+    "pbs": ("qstat",),
+    "sge": ("qstat",),
+    "lsf": ("bjobs", "-noheader", "-o", "jobid"),
+    "htcondor": ("condor_q", "-autoformat", "ClusterId"),
+}
+_QUEUE_SECONDS = 60
 
 
 class Jobs:
@@ -52,6 +64,9 @@ class Jobs:
         self._jobs: dict[Path, Any] = {}
         self._refused: list[tuple[Any, str]] = []
         self._failures = Counter[str]()
+        # When the queue is read next, and the jobs that were not in it the last time, by the same files.
+        self._next_look = time.monotonic() + _QUEUE_SECONDS
+        self._absent: set[Path] = set()
 
     def job_class(self, base: Any) -> Any:
         """Return a class of jobs that also report how they are submitted and when they end."""
@@ -91,7 +106,7 @@ class Jobs:
         return Job
 
     def replace_ended(self, workers: Collection[str]) -> list[str]:
-        """Submit jobs again that were refused or that ended, and return what to report.
+        """Submit jobs again that were refused, were removed or ended, and return what to report.
 
         Connected workers are named like their jobs, with a suffix if a job has several.
 
@@ -127,7 +142,27 @@ class Jobs:
                 self._submit_again(job, 0)
             else:
                 failed.append((job, f"ended before its worker connected{self._last_words(job)}"))
+        failed += [(job, "was removed before it started") for job in self._removed(current)]
         return [self._tolerate(job, fate, bool(workers)) for job, fate in failed]
+
+    def _removed(self, current: Mapping[str, Any]) -> list[Any]:
+        """Return the jobs without a worker that the queue of the batch system did not list, twice in succession.
+
+        A job that is removed while it is pending, such as by ``scancel``, never runs, so it writes no file.
+        """
+        waiting = {
+            mark: str(job.job_id).partition(".")[0]
+            for mark, job in self._jobs.items()
+            if job.name in current and current[job.name] is job and not job.connected and job.job_id
+        }
+        if not waiting or time.monotonic() < self._next_look:
+            return []
+        self._next_look = time.monotonic() + _QUEUE_SECONDS
+        listed = _listed_jobs(self._system)
+        absent = set() if listed is None else {mark for mark, number in waiting.items() if number not in listed}
+        removed = sorted(absent & self._absent)
+        self._absent = absent.difference(removed)
+        return [self._jobs.pop(mark) for mark in removed]
 
     def _tolerate(self, job: Any, fate: str, others: bool) -> str:
         """Submit a failed job again, later each time, and return what to report."""
@@ -162,6 +197,23 @@ class Jobs:
                 if lines:
                     return f" ({lines[-1][:200]})"
         return ""
+
+
+def _listed_jobs(system: str) -> set[str] | None:
+    """Return the numbers in the queue of a batch system, some of which may be others than jobs'; None if unknown."""
+    command = _QUEUE_COMMANDS.get(system, ())
+    if not command or shutil.which(command[0]) is None:
+        return None
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=30,
+            check=False, start_new_session=True,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0 and "No unfinished job" not in done.stderr:  # what LSF reports of an empty queue
+        return None
+    return set(re.findall(r"\d+", done.stdout))
 
 
 def _end_of(path: Path) -> str:
