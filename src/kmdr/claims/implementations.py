@@ -21,7 +21,7 @@ from kmdr.analysis.significance import LEVEL
 from kmdr.analysis.statistics import Component
 from kmdr.claims.catalogue import Claim, papers
 from kmdr.claims.effects import outcome
-from kmdr.claims.register import SPEED, Flip, flipped, named_as_base, of_methods
+from kmdr.claims.register import SPEED, Flip, flipped, named_as_base, rows_of_methods
 from kmdr.claims.verdicts import Basis, OtherTimes, RestsOn, Verdict, uncorrected
 from kmdr.figures.panels import dataset_label
 
@@ -104,7 +104,7 @@ def _measure_implementations(claim: Claim, results: Results, flips: Sequence[Fli
         theirs = results.rows(flip.study, mixed=True)
         theirs = theirs.assign(code=theirs["reducer"].astype(str) + theirs["params"].astype(str))
         theirs = named_as_base(theirs, flip)
-        timed = of_methods(timed, theirs)
+        timed = rows_of_methods(timed, theirs)
         touched = (*claim.studies, *flip.base, flip.study)
         replaced = _without_times_of_same_code(timed, theirs, results.rows(flip.base, mixed=True))
         in_full = {

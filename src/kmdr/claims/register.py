@@ -73,7 +73,7 @@ def named_as_base(rows: pd.DataFrame, flip: Flip) -> pd.DataFrame:
     )
 
 
-def of_methods(rows: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
+def rows_of_methods(rows: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of datasets and reducers that other rows have, too."""
     return rows.merge(theirs[["dataset", "reducer"]].drop_duplicates(), on=["dataset", "reducer"])
 
@@ -160,7 +160,7 @@ def _changed(results: Results, flip: Flip) -> Change:
             if flip.entry == SPEED:  # a ratio of times of two implementations would compare these, not the methods
                 theirs = named_as_base(results.rows(flip.study, mixed=True), flip)
                 touched = (*claim.studies, *flip.base, flip.study)
-                alone = (of_methods(side.rows(flip.base, mixed=True), theirs) for side in sides)
+                alone = (rows_of_methods(side.rows(flip.base, mixed=True), theirs) for side in sides)
                 sides = [results.replaced(rows, touched) for rows in alone]
             was, now = (uncorrected(claim, side) for side in sides)
             decides = now.weakest

@@ -433,7 +433,7 @@ def ratios_hold(results: Results) -> Finding:
         proved += int((worst["objective"].to_numpy() <= limit * floor).sum())
         trials += len(ratio)
     need(components, "the provable methods")
-    sentence = f"The bound is exceeded in {', '.join(largest)}{_where_exceeded(results, pd.concat(above_bound))}"
+    sentence = f"The bound is exceeded in {', '.join(largest)}{_exceedances(results, pd.concat(above_bound))}"
     if slack > 0:
         sentence += (
             f"; it would be exceeded more often than stated only if F_opt were {slack:.0%} below the smallest F of any "
@@ -446,7 +446,7 @@ def ratios_hold(results: Results) -> Finding:
     return Finding(components, sentence + ".")
 
 
-def _where_exceeded(results: Results, rows: pd.DataFrame) -> str:
+def _exceedances(results: Results, rows: pd.DataFrame) -> str:
     """Return the r and k of rows that exceed a bound; below k dimensions no theorem promises anything."""
     if rows.empty:
         return ""
