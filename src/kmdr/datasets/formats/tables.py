@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.file_options import AUTO, DECIMALS, SEPARATORS, FileOptions
 from kmdr.datasets.formats.common import (
-    COMPRESSED,
     READ_BYTES,
     Content,
     afford,
     import_extra,
+    open_unpacked,
     reading,
     text_encoding,
 )
@@ -117,7 +117,7 @@ def csv(path: Path, limit: float, options: FileOptions, usual: str = "comma") ->
 
 def _refuse_short(path: Path, columns: int, comments: int) -> None:
     """Refuse a line with too few cells in a table separated by spaces, where it is unclear which cell is missing."""
-    with COMPRESSED.get(path.suffix.lower(), open)(path, "rt", encoding="latin-1") as file:
+    with open_unpacked(path, "rt", encoding="latin-1") as file:
         for number, line in enumerate(file, 1):
             if number > comments and '"' not in line and 0 < len(line.split()) < columns:
                 raise UserError(
@@ -132,7 +132,7 @@ def _first_line(named: bool) -> str:
 
 def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
     """Return the first lines of a table, after reading all of it in blocks to check its size."""
-    with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+    with open_unpacked(path) as file:
         head, lines = _first_lines(file)
         excel_line = _EXCEL_SEPARATOR.fullmatch(lines[0])
         comments = _count_comments(lines, first_counts=bool(excel_line))
