@@ -14,6 +14,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory, unknown
+from kmdr.base.text import first_few
 from kmdr.datasets.formats.common import Content
 from kmdr.datasets.formats.tables import BEYOND, is_number, whole_number
 from kmdr.datasets.streamed import Streamed, stream_if_large
@@ -21,19 +22,12 @@ from kmdr.datasets.validation import blocks, kept_type
 from kmdr.linalg.matrix import column_deviations
 
 _PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_][\w.-]*|\d{1,9}", re.IGNORECASE)
-_SHOWN = 3
 
 
 def setting(option: str, values: Sequence[str]) -> str:
     """Return the command-line setting of a list of columns, quoted for a shell."""
     words = (value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False) for value in values)
     return shlex.quote(f"dataset.{option}=[{','.join(words)}]")
-
-
-def first_few(texts: Sequence[str]) -> str:
-    """Return the first texts, and the number of further ones."""
-    more = len(texts) - _SHOWN
-    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def column_names(content: Content) -> list[str]:
