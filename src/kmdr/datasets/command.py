@@ -82,7 +82,7 @@ def _show_places(names: Sequence[str]) -> int:
     return 0
 
 
-def _check(names: Sequence[str], repair: bool = False, verify: str | None = None) -> int:
+def _check(names: Sequence[str], repair: bool, verify: str | None) -> int:
     verify = "always" if verify is None else datasets.checked_verify(verify)
     if repair and not names:
         for folder in ("prepared", "raw"):
@@ -126,7 +126,6 @@ _ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "status": _status,
     "get": _get,
     "where": _show_places,
-    "check": _check,
 }
 
 
