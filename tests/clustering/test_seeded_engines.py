@@ -269,7 +269,7 @@ def test_the_mean_cost_is_within_k_to_the_fourth_of_the_least(k, spread, rng):
 
 @cache
 def locally(name):
-    return datasets.availability_of(name).state in {"prepared", "cached", "local", "generated"}
+    return datasets.availability_of(name).is_local
 
 
 ATLAS = (

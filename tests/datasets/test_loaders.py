@@ -9,7 +9,6 @@ import io
 import os
 import struct
 import zipfile
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -139,49 +138,6 @@ def check_nips(out, papers):
     assert words == sorted(set(papers[1]) - {"never", "elsewhere"})
 
 
-def cells(texts, as_row=False):
-    array = np.empty((len(texts), 1), object)
-    array[:, 0] = texts
-    return array.T if as_row else array
-
-
-def mat_file(name, value):
-    """The bytes of a file with one variable; behind the header, the variables of a file follow one another."""
-    file = io.BytesIO()
-    scipy.io.savemat(file, {name: value}, do_compression=True)
-    return file.getvalue()
-
-
-@cache  # scipy takes half a second for the words
-def mat_file_of_cells(name, texts, as_row=False):
-    return mat_file(name, cells(texts, as_row))
-
-
-def nips_mat(path, papers, **changed):
-    documents, words, counts = papers
-    files = {
-        "counts": mat_file("counts", scipy.sparse.csc_matrix(counts.T.astype(float))),
-        "words": mat_file_of_cells("words", tuple(words)),
-        "docs_names": mat_file_of_cells("docs_names", tuple(documents), as_row=True),
-        "authors_names": mat_file_of_cells("authors_names", ("Sejnowski_T",)),
-    }
-    for name, value in changed.items():
-        del files[name]
-        if value is not None:
-            files[name] = mat_file(name, value)
-    header = files["authors_names"][:128]
-    path.write_bytes(header + b"".join(content[128:] for content in files.values()))
-    return path
-
-
-def test_nips_from_the_original_format(tmp_path, papers):
-    check_nips(loaders.nips_mat(nips_mat(tmp_path / "nips_1-17.mat", papers)), papers)
-    # Arrays of padded characters instead of cells, and dense counts.
-    documents, words, counts = papers
-    other = {"words": np.array(words), "docs_names": np.array(documents), "counts": counts.T.astype(np.uint8)}
-    check_nips(loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers, **other)), papers)
-
-
 def nips_npz(path, papers, **changed):
     documents, words, counts = papers
     A = scipy.sparse.csr_array(counts)
@@ -248,12 +204,10 @@ def test_nips_from_r_data(tmp_path, papers):
     check_nips(loaders.nips_rdata(nips_rdata(tmp_path / "nips.RData", papers)), papers)
 
 
-def test_nips_in_all_formats_is_the_same_matrix(tmp_path, papers):
-    first = loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers))
-    second = loaders.nips_rdata(nips_rdata(tmp_path / "n.RData", papers))
-    third = loaders.nips_npz(nips_npz(tmp_path / "n.npz", papers))
+def test_nips_in_both_formats_is_the_same_matrix(tmp_path, papers):
+    first = loaders.nips_rdata(nips_rdata(tmp_path / "n.RData", papers))
+    second = loaders.nips_npz(nips_npz(tmp_path / "n.npz", papers))
     assert same(first, second)
-    assert same(first, third)
 
 
 def altered(papers, change):
@@ -277,39 +231,33 @@ def altered(papers, change):
 )
 def test_counts_that_are_none_are_refused(tmp_path, papers, change, reason):
     with pytest.raises(UnverifiedError, match=reason):
-        loaders.nips_mat(nips_mat(tmp_path / "n.mat", altered(papers, change)))
+        loaders.nips_npz(nips_npz(tmp_path / "n.npz", altered(papers, change)))
 
 
 @pytest.mark.slow
 def test_nips_with_other_documents_or_names_is_refused(tmp_path, papers):
     documents, words, counts = papers
-    path = tmp_path / "n.mat"
+    path = tmp_path / "n.npz"
     renamed = ["2000/CN99" if name == "2001/CN00" else name for name in documents]
     with pytest.raises(UnverifiedError, match="CN 49, LT 68, NS 66 of 2001-2003, not CN 50"):
-        loaders.nips_mat(nips_mat(path, (renamed, words, counts)))
+        loaders.nips_npz(nips_npz(path, (renamed, words, counts)))
     with pytest.raises(UnverifiedError, match="189 document names"):
-        loaders.nips_mat(nips_mat(path, papers, docs_names=cells(documents[1:])))
+        loaders.nips_npz(nips_npz(path, papers, docs=np.array(documents[1:])))
     with pytest.raises(UnverifiedError, match="twice"):
-        loaders.nips_mat(nips_mat(path, papers, words=cells([words[1], *words[1:]])))
+        loaders.nips_npz(nips_npz(path, papers, words=np.array([words[1], *words[1:]])))
     few = counts.copy()
     few[:, words.index("w5")] = 0
     with pytest.raises(UnverifiedError, match="6313 words"):
-        loaders.nips_mat(nips_mat(path, (documents, words, few)))
+        loaders.nips_npz(nips_npz(path, (documents, words, few)))
 
 
-@pytest.mark.parametrize("variable", ["counts", "words", "docs_names"])
-def test_mat_file_without_a_variable_of_nips_is_refused(tmp_path, papers, variable):
-    with pytest.raises(UnverifiedError, match=f"n.mat has no variable '{variable}'"):
-        loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers, **{variable: None}))
-
-
-def test_mat_file_with_nips_variables_of_other_kinds_is_refused(tmp_path, papers):
-    with pytest.raises(UnverifiedError, match=r"words of n.mat is not a cell array"):
-        loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers, words=np.ones(6316)))
+def test_nips_with_counts_of_other_kinds_is_refused(tmp_path, papers):
+    documents, words, counts = papers
+    path = tmp_path / "n.npz"
     with pytest.raises(UnverifiedError, match="190 document names"):
-        loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers, counts=papers[2]))  # documents x words
+        loaders.nips_npz(nips_npz(path, (documents, words, counts.T)))  # words x documents
     with pytest.raises(UnverifiedError, match="not numbers"):
-        loaders.nips_mat(nips_mat(tmp_path / "n.mat", papers, counts=papers[2].T * 1j))
+        loaders.nips_npz(nips_npz(path, (documents, words, counts * 1j)))
 
 
 def test_npz_of_pickles_or_of_wrong_parts_is_refused(tmp_path, papers):

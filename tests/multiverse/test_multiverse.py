@@ -505,7 +505,16 @@ def test_a_malformed_file_is_refused_in_one_sentence(key, value, words, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("a: [", "cannot be read"), ("[]", "not a mapping"), ("", "not a mapping")]
+    ("text", "words"),
+    [
+        ("a: [", r"multiverse\.yaml cannot be read \(.*\); fix it"),
+        ("[]", r"multiverse\.yaml has no settings but \[\]; write NAME: VALUE"),
+        ("", r"multiverse\.yaml lacks studies, datasets, methods, universes, choices; add it"),
+        (
+            "universes: 2\nuniverses: 3",
+            r"multiverse\.yaml cannot be read \(.*found duplicate key universes.*\); fix it",
+        ),
+    ],
 )
 def test_a_file_that_is_no_mapping_is_refused(text, words, tmp_path):
     with pytest.raises(UserError, match=words):

@@ -160,8 +160,8 @@ def _rankings(effects: pd.DataFrame, third_parties: Collection[str]) -> Iterator
                     yield ranking, _packed(ranking, _medians(lines[str(condition)], quantity))
 
 
-def _find(several: Sequence[Ranking], quantity: str, condition: Condition, form: str = _FORM) -> Ranking | None:
-    matching = (r for r in several if (r.quantity, str(r.condition), r.form) == (quantity, str(condition), form))
+def _find(several: Sequence[Ranking], quantity: str, condition: Condition) -> Ranking | None:
+    matching = (r for r in several if (r.quantity, str(r.condition), r.form) == (quantity, str(condition), _FORM))
     return next(matching, None)
 
 

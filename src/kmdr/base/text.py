@@ -138,6 +138,18 @@ def counted(number: int, singular: str, plural: str = "") -> str:
     return f"{number} {singular if number == 1 else plural or f'{singular}s'}"
 
 
+def first_few(texts: Sequence[str], most: int = 3) -> str:
+    """Return the first texts, and the number of further ones.
+
+    Examples
+    --------
+    >>> first_few(["a", "b", "c"]), first_few(["a", "b", "c", "d", "e"])
+    ('a, b, c', 'a, b, c and 2 more')
+    """
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def single_line(text: str) -> str:
     """Return a user's text for a message on one line: control characters escaped, the middle of a long one omitted."""
     if len(text) > _LONGEST:

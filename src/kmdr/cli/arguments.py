@@ -21,6 +21,7 @@ from kmdr.base.paths import RESULTS, with_home
 from kmdr.base.signals import nothing_to_lose
 
 LISTED = ("datasets", "reducers", "engines", "metrics", "papers", "studies")
+DATA_ACTIONS = ("status", "get", "where", "check")
 SKELETONS = ("reducer", "dataset", "metric", "engine", "paper")
 SHELLS = ("bash", "zsh")
 FORMATS = ("text", "md", "latex", "csv")
@@ -173,6 +174,12 @@ def _size(name: str, text: str) -> int:
     return size
 
 
+def _budget(text: str) -> float:
+    from kmdr.harness.plan import parse_duration  # imports pandas, which only the commands that run studies need
+
+    return parse_duration(text)
+
+
 def _out(default: str) -> Argument:
     return _argument("--out", type=_folder, default=_folder(default), metavar="DIR", help=f"results folder ({default})")
 
@@ -183,7 +190,9 @@ _FORMAT = _argument(
 )
 _PDF = _argument("--pdf", action="store_true", help="also write the figures as PDF, for print")
 _PAPERS = _argument("papers", nargs="*", metavar="PAPER", help="short name of a paper; all papers by default")
-_BUDGET = _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, which limits the number of repetitions")
+_BUDGET = _argument(
+    "--budget", type=_budget, metavar="TIME", help="wall time, e.g. 10m, which limits the number of repetitions"
+)
 
 _TRUST = _argument(
     "--trust", action="append", default=[], metavar="SETTING",
@@ -256,7 +265,8 @@ COMMANDS = {
         Command(
             "data", "Show, download, locate or check datasets.", "kmdr.datasets.command:run",
             (
-                _argument("action", nargs="?", default="status", help="status (default), get, where or check"),
+                _argument("action", nargs="?", type=partial(_word, "command of 'kmdr data'", DATA_ACTIONS),
+                          default="status", help="status (default), get, where or check"),
                 _argument("names", nargs="*", metavar="NAME", help="datasets, all by default; or files to check"),
                 _argument("--repair", action="store_true", help="with check: download or prepare damaged data again"),
                 _argument("--verify", metavar="WHEN", help="with check: once or never, to read less"),
@@ -327,7 +337,7 @@ COMMANDS = {
             "kmdr.cli.commands:atlas",
             (
                 _argument("datasets", nargs="*", metavar="DATASET", help="name of a dataset; all by default"),
-                _argument("--budget", metavar="TIME", help="wall time, e.g. 10m, of a thinned atlas"),
+                _argument("--budget", type=_budget, metavar="TIME", help="wall time, e.g. 10m, of a thinned atlas"),
                 _argument("--method", metavar="NAME",
                           help="one method instead of all: a reducer, or the import path of a class"),
                 _out(f"{RESULTS}/atlas"),

@@ -50,12 +50,12 @@ def report(folder: Path, *, pdf: bool = False) -> None:
     print(page)
 
 
-def reproduce(papers: Sequence[str], out: Path, budget: str | None = None) -> int:
+def reproduce(papers: Sequence[str], out: Path, budget: float | None = None) -> int:
     """Run all studies of some papers, or of all, and write the report."""
-    from kmdr.harness.plan import Limits, parse_duration
+    from kmdr.harness.plan import Limits
     from kmdr.reporting.reproduce import run_papers
 
-    return run_papers(papers, out, Limits(budget=None if budget is None else parse_duration(budget)))
+    return run_papers(papers, out, Limits(budget=budget))
 
 
 def quick(papers: Sequence[str], out: Path) -> int:
@@ -67,9 +67,8 @@ def quick(papers: Sequence[str], out: Path) -> int:
     return run_papers(papers, out, Limits(repeats=2, timing_repeats=1, grid=3, task_seconds=1.2))
 
 
-def multiverse(papers: Sequence[str], out: Path, budget: str | None = None) -> int:
+def multiverse(papers: Sequence[str], out: Path, budget: float | None = None) -> int:
     """Run papers under every combination of the choices that they leave open."""
-    from kmdr.harness.plan import parse_duration
     from kmdr.multiverse.choices import multiverses
     from kmdr.results.paths import multiverse_folder
     from kmdr.results.table import has_rows
@@ -80,22 +79,21 @@ def multiverse(papers: Sequence[str], out: Path, budget: str | None = None) -> i
             raise unknown("paper with a multiverse.yaml", name, known)
     if not known:
         raise UserError("no paper has a multiverse.yaml; add one to the folder of a paper")
-    status = _run_multiverses(papers, out, None if budget is None else parse_duration(budget))
+    status = _run_multiverses(papers, out, budget)
     if multiverse_folder(out.parent) == out and has_rows(out.parent):
         announce(f"'kmdr report {shlex.quote(str(out.parent))}' shows it next to the results of the papers' protocols")
     return status
 
 
-def atlas(datasets: Sequence[str], out: Path, budget: str | None = None, method: str | None = None) -> int:
+def atlas(datasets: Sequence[str], out: Path, budget: float | None = None, method: str | None = None) -> int:
     """Run every method, or one, on the datasets of the atlas, at r in multiples of k."""
     from kmdr.atlas.design import design
     from kmdr.atlas.run import run_atlas
-    from kmdr.harness.plan import parse_duration
 
     for name in datasets:
         if name not in design().datasets:
             raise unknown("dataset of the atlas", name, design().datasets)
-    return run_atlas(out, None if budget is None else parse_duration(budget), datasets, method)
+    return run_atlas(out, budget, datasets, method)
 
 
 def _run_multiverses(papers: Collection[str], out: Path, budget: float | None = None, seed: int | None = None) -> int:

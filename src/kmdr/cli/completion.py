@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from string import Template
 
 from kmdr.base.plugins import paper_folders
-from kmdr.cli.arguments import COMMANDS, LISTED, SKELETONS
+from kmdr.cli.arguments import COMMANDS, DATA_ACTIONS, LISTED, SKELETONS
 from kmdr.cli.help import choices_of_groups
 from kmdr.config.suggestions import setting_names
 
@@ -61,8 +61,7 @@ def run(shell: str) -> None:
 def _arguments() -> Iterator[tuple[str, list[str]]]:
     """Yield each command with the words that it takes, unless it takes settings."""
     papers = [paper.name for paper in paper_folders()]
-    words = {"kinds": LISTED, "kind": SKELETONS, "command": list(COMMANDS), "papers": papers}
-    words["action"] = ("status", "get", "where", "check")
+    words = {"kinds": LISTED, "kind": SKELETONS, "command": list(COMMANDS), "papers": papers, "action": DATA_ACTIONS}
     for command in COMMANDS.values():
         if command.arguments is not None:
             names = [name for names, _ in command.arguments for name in names]

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from kmdr.base.plugins import Root, paper_folders, plugin_roots
-from kmdr.base.text import tell
+from kmdr.base.text import first_few, tell
 from kmdr.config.studies import GROUPS
 
 # Folders of a plugin's ``conf`` that are read.
@@ -45,8 +45,7 @@ def tell_unread_files() -> None:
 def _tell(places: tuple[Root, ...]) -> None:
     del places  # of other plugins there may be other files
     if files := unread_files():
-        names = ", ".join(map(str, files[:_MOST])) + (f" and {len(files) - _MOST} more" if len(files) > _MOST else "")
         tell(
-            f"kmdr: note: kmdr does not read {names}; a plugin has configurations in conf/GROUP/NAME.yaml, with the "
-            f"groups {', '.join(_READ)}, and datasets in datasets/registry.toml"
+            f"kmdr: note: kmdr does not read {first_few(list(map(str, files)), _MOST)}; a plugin has configurations in "
+            f"conf/GROUP/NAME.yaml, with the groups {', '.join(_READ)}, and datasets in datasets/registry.toml"
         )

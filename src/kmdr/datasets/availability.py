@@ -32,6 +32,11 @@ class Availability:
     state: str
     where: str
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether it is available without a network."""
+        return self.state in ("prepared", "cached", "local", "generated")
+
 
 def availability_of(name: str, brief: bool = False) -> Availability:
     """Return the place that a dataset with its default options would come from, without network access or writing.

@@ -9,7 +9,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from kmdr import datasets
-from kmdr.base.errors import UserError, unknown
+from kmdr.base.errors import UserError
 from kmdr.base.files import sweep_abandoned, write_atomically
 from kmdr.base.paths import RESULTS, cache_folder
 from kmdr.base.text import aligned, tell, unescaped
@@ -18,16 +18,12 @@ from kmdr.datasets.check_cache import check_cache
 from kmdr.datasets.check_file import check_files, is_file
 from kmdr.datasets.registry import Entry, entry
 
-_LOCAL = ("prepared", "cached", "local", "generated")
-
 
 def run(action: str, names: Sequence[str], *, repair: bool = False, verify: str | None = None) -> int:
     """Show, download, locate or check datasets, all by default; ``check`` also reports how files are read.
 
     Returns 1 if ``get`` met a file or a matrix that failed its check, or ``check`` one that is still damaged; else 0.
     """
-    if action not in _ACTIONS:
-        raise unknown("command of 'kmdr data'", action, _ACTIONS)
     if action == "check" and any("=" in name or is_file(name) for name in names):
         return _check_files(names, ["--repair"] * repair + [f"--verify={verify}"] * (verify is not None))
     if action != "check" and (repair or verify is not None):
@@ -69,8 +65,8 @@ def _show_places(names: Sequence[str]) -> int:
     for name in names or datasets.names():
         e = entry(name)
         available = datasets.availability_of(name)
-        print(f"{name}: {available.state}{f', {available.where}' if available.state in _LOCAL else ''}")
-        if available.state in _LOCAL:
+        print(f"{name}: {available.state}{f', {available.where}' if available.is_local else ''}")
+        if available.is_local:
             continue
         if e.needs_path:
             print(f"  manual: {_path_instruction(e)}")
@@ -86,7 +82,7 @@ def _show_places(names: Sequence[str]) -> int:
     return 0
 
 
-def _check(names: Sequence[str], repair: bool = False, verify: str | None = None) -> int:
+def _check(names: Sequence[str], repair: bool, verify: str | None) -> int:
     verify = "always" if verify is None else datasets.checked_verify(verify)
     if repair and not names:
         for folder in ("prepared", "raw"):
@@ -130,7 +126,6 @@ _ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "status": _status,
     "get": _get,
     "where": _show_places,
-    "check": _check,
 }
 
 

@@ -28,14 +28,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kmdr.base.errors import UserError, shown, unknown, whole_number
 from kmdr.base.text import counted
 from kmdr.claims.catalogue import Paper, papers
 from kmdr.claims.reported import numbers as reported_numbers
-from kmdr.config.studies import studies, study_names
-from kmdr.config.yaml_check import check_yaml
+from kmdr.config.studies import load_config, studies, study_names
 from kmdr.multiverse.factorial import block_size, design
 
 FILE = "multiverse.yaml"
@@ -180,15 +177,7 @@ def name_and_settings(item: Any) -> tuple[str, Settings]:
 def multiverse_of(paper: Paper) -> Multiverse | None:
     """Return the multiverse of a paper; None if it has no ``multiverse.yaml``."""
     file = paper.folder.folder / FILE
-    if not file.is_file():
-        return None
-    try:
-        text = file.read_text("utf-8")
-        check_yaml(file, text)
-        tree = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
-    return _checked(tree, paper, file)
+    return _checked(load_config(file), paper, file) if file.is_file() else None
 
 
 def multiverses(wanted: Collection[str] | None = None) -> list[Multiverse]:

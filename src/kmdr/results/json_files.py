@@ -55,14 +55,8 @@ def _are_limits(value: Mapping[str, Any]) -> bool:
 
 
 def _is_plan(plan: dict[str, Any]) -> bool:
-    studies, budget = plan.get("studies", {}), plan.get("budget_seconds") or 0
-    return (
-        isinstance(budget, int | float)
-        and 0 <= budget < 1e12
-        and _is_count(plan.get("tasks_not_begun", 0))
-        and isinstance(studies, dict)
-        and all(map(_is_planned_study, studies.values()))
-    )
+    studies = plan.get("studies", {})
+    return _are_limits(plan) and isinstance(studies, dict) and all(map(_is_planned_study, studies.values()))
 
 
 def _is_partition(value: Any) -> bool:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.private_paths import paths_in
-from kmdr.base.text import canonical, tell
+from kmdr.base.text import canonical, first_few, tell
 from kmdr.config.task import SETTINGS
 from kmdr.results.checksums import has_checksum, with_checksum, without_checksum
 from kmdr.results.csv_lines import complete_lines
@@ -119,11 +119,9 @@ def _text_blocks(file: BinaryIO, path: Path, *, exact: bool) -> Iterator[pd.Data
     for block in _csv_blocks(file, path, _ROWS, complete=False, dtype=object):
         unknown = sorted({*block} - {*COLUMNS})
         if unknown and exact:
-            names = ", ".join(repr(name[:30]) for name in unknown[:3])  # may be private text of another file
-            more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+            names = first_few([repr(name[:30]) for name in unknown])  # may be private text of another file
             raise UserError(
-                f"{path} has other columns than this version of kmdr ({names}{more}); move it away or use another out "
-                "folder"
+                f"{path} has other columns than this version of kmdr ({names}); move it away or use another out folder"
             )
         if absent := [name for name in COLUMNS if name not in block and name not in _LATER_COLUMNS]:
             raise DamagedError(f"{path} is damaged: it lacks {', '.join(absent)} of a table of rows; {_REMEDY}")
@@ -393,6 +391,13 @@ def _with_settings(rows: pd.DataFrame, check: RowCheck) -> pd.DataFrame:
 # -- facts -----------------------------------------------------------------------------------------------------------
 
 
+def _read_fact(folder: Path, name: str, **options: Any) -> pd.DataFrame | None:
+    """Return a fact by its path within a folder; ``options`` are for `pandas.read_csv`. None if it was not computed."""
+    with open_table(folder, name) as file:
+        blocks = list(_csv_blocks(file, folder / name, _MAX_FACT_ROWS, complete=True, **options)) if file else []
+    return pd.concat(blocks, ignore_index=True) if blocks else None
+
+
 def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
     """Return a fact from the subfolder ``facts``, its texts as `display_text`; None if it was not computed.
 
@@ -401,12 +406,9 @@ def fact_of(facts: Path, name: str) -> pd.DataFrame | None:
     DamagedError
         If it differs from its checksum or is not a table.
     """
-    path = facts / f"{name}.csv"
-    with open_table(facts.parent, f"{facts.name}/{path.name}") as file:
-        blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS, complete=True)) if file else []
-    if not blocks:
+    fact = _read_fact(facts.parent, f"{facts.name}/{name}.csv")
+    if fact is None:
         return None
-    fact = pd.concat(blocks, ignore_index=True)
     texts = fact.select_dtypes(exclude=["number", "bool"]).columns
     return fact.assign(**{str(column): fact[column].astype(str).map(display_text) for column in texts})
 
@@ -419,9 +421,8 @@ def fact_texts(folder: Path, path: Path) -> pd.DataFrame:
     DamagedError
         If it differs from its checksum or is not a table.
     """
-    with open_table(folder, path.relative_to(folder).as_posix()) as file:
-        blocks = list(_csv_blocks(file, path, _MAX_FACT_ROWS, complete=True, dtype=object)) if file else []
-    return pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame()
+    fact = _read_fact(folder, path.relative_to(folder).as_posix(), dtype=object)
+    return pd.DataFrame() if fact is None else fact
 
 
 def facts_of(folder: Path) -> dict[str, pd.DataFrame | UserError]:

@@ -2,7 +2,6 @@
 
 import io
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import BinaryIO
 
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
+from kmdr.base.limits import parse_size
 from kmdr.results.checksums import check_note, read_note
 from kmdr.results.folder import open_file
 from kmdr.results.packed import SUFFIX, Unpacked
@@ -36,10 +36,12 @@ def most_bytes() -> int:
         If the environment variable `VARIABLE` is not a number of bytes.
     """
     text = os.environ.get(VARIABLE, "")
-    match = re.fullmatch(r"(\d{1,6})([KMG]?)B?", text, re.IGNORECASE)
-    if text and not match:
+    if not text:
+        return MOST_BYTES
+    size = parse_size(text)
+    if size is None:
         raise UserError(f"{VARIABLE} = {text!r} is not a size; write e.g. {VARIABLE}=2G")
-    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()] if match else MOST_BYTES
+    return size
 
 
 class TooLargeError(UserError):

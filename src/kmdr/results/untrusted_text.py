@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from functools import lru_cache
 from typing import Any
 
 from kmdr.base.private_paths import file_names, without_folders
@@ -68,7 +67,6 @@ def for_display(value: Any) -> Any:
     return value
 
 
-@lru_cache(maxsize=4096)  # thousands of rows share a few texts
 def public_text(column: str, text: str) -> str:
     """Return the text of a column without the folders of files, which older versions wrote."""
     if column not in PATH_COLUMNS or "/" not in text:

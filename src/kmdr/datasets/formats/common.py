@@ -106,10 +106,15 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         raise UserError(f"{path.name} is not a readable {kind} file: {' '.join(str(e).split())}") from e
 
 
+def open_unpacked(path: Path, mode: str = "rb", **options: Any) -> Any:
+    """Open a file, which is unpacked if its extension is that of a compressed one, as `open` does."""
+    return COMPRESSED.get(path.suffix.lower(), open)(path, mode, **options)
+
+
 def unpacked(path: Path, limit: float) -> Iterator[bytes]:
     """Yield the content of a file in blocks, unpacked if it is compressed; refuse more than the limit."""
     total = 0
-    with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+    with open_unpacked(path) as file:
         try:
             while block := file.read(READ_BYTES):
                 total += len(block)

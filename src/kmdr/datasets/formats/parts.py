@@ -12,12 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory, unknown
-from kmdr.base.text import counted
+from kmdr.base.text import counted, first_few
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats import arrays, tables
 from kmdr.datasets.formats.common import Content, import_extra, natural_key, reading, visible_files
 from kmdr.datasets.formats.label_files import read_labels
-from kmdr.datasets.formats.preprocessing import column_places, first_few, is_numeric, select_columns, setting
+from kmdr.datasets.formats.preprocessing import column_places, is_numeric, select_columns, setting
 from kmdr.datasets.streamed import Streamed, from_blocks, stack_rows
 
 SUFFIXES = {".npy": "npy", ".parquet": "Parquet", ".pq": "Parquet"}

@@ -14,28 +14,20 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from kmdr.base.errors import UserError, check_memory, unknown
+from kmdr.base.text import first_few
 from kmdr.datasets.formats.common import Content
-from kmdr.datasets.formats.tables import is_number
+from kmdr.datasets.formats.tables import BEYOND, is_number, whole_number
 from kmdr.datasets.streamed import Streamed, stream_if_large
 from kmdr.datasets.validation import blocks, kept_type
 from kmdr.linalg.matrix import column_deviations
 
 _PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_][\w.-]*|\d{1,9}", re.IGNORECASE)
-_SHOWN = 3
-_INTEGER = re.compile(r"[+-]?\d{1,4000}", re.ASCII)
-_LEAST_LONG = 2**63
 
 
 def setting(option: str, values: Sequence[str]) -> str:
     """Return the command-line setting of a list of columns, quoted for a shell."""
     words = (value if _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False) for value in values)
     return shlex.quote(f"dataset.{option}=[{','.join(words)}]")
-
-
-def first_few(texts: Sequence[str]) -> str:
-    """Return the first texts, and the number of further ones."""
-    more = len(texts) - _SHOWN
-    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def column_names(content: Content) -> list[str]:
@@ -110,8 +102,8 @@ def _text_error(name: str, columns: Sequence[pd.Series], remedy: str) -> str:
     one = len(columns) == 1
     what = first_few(odd or ["dates or objects"])
     if values and not odd:
-        whole = all(_INTEGER.fullmatch(str(value).strip()) for value in values)
-        long = whole and any(abs(int(value)) >= _LEAST_LONG for value in values)
+        whole = [number for value in values if (number := whole_number(str(value).strip())) is not None]
+        long = len(whole) == len(values) and any(abs(number) >= BEYOND for number in whole)
         what = "whole numbers of more than 64 bits" if long else "numbers written as text"
         remedy = remedy or f"write {'shorter numbers' if long else 'them as numbers'}, or set {setting('drop', names)}"
     if not remedy and len(odd) < len(values) / 2:  # a column of numbers with a few words

@@ -12,9 +12,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 from pandas.util import hash_array, hash_pandas_object
 
-from kmdr.base.text import counted
+from kmdr.base.text import counted, first_few
 from kmdr.datasets.formats.common import Content
-from kmdr.datasets.formats.preprocessing import column_names, first_few, is_numeric, setting
+from kmdr.datasets.formats.preprocessing import column_names, is_numeric, setting
 from kmdr.datasets.references import is_noise
 from kmdr.datasets.streamed import Streamed
 from kmdr.datasets.validation import blocks, canonical, label_text
@@ -108,11 +108,8 @@ def lines(seen: Profile) -> Iterator[tuple[str, str]]:
 
 def _classes_in_words(classes: Sequence[tuple[str, int]], noise: int) -> str:
     """Return the number of classes, the sizes of the largest, and the number of points of noise."""
-    shown = [f"{name} {count}" for name, count in classes[:_MOST_CLASSES]]
-    more = len(classes) - len(shown)
-    text = f"{counted(len(classes), 'class', 'classes')}: {', '.join(shown)}" + (
-        f" and {more} more" if more > 0 else ""
-    )
+    largest = first_few([f"{name} {count}" for name, count in classes], _MOST_CLASSES)
+    text = f"{counted(len(classes), 'class', 'classes')}: {largest}"
     return f"{text}, and {noise} of noise" if noise else text
 
 
@@ -122,22 +119,17 @@ def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
         yield "text", first_few([f"{name} ({counted(count, 'value')})" for name, count in seen.text.items()])
     if seen.missing:
         where = first_few([f"{name} ({count})" for name, count in seen.missing.items()])
-        count = sum(seen.missing.values())
-        yield "missing", f"{count} value{'s' * (count > 1)}, in {where}"
+        yield "missing", f"{counted(sum(seen.missing.values()), 'value')}, in {where}"
     if seen.constant:
-        yield "constant", f"{_count(seen.constant)}: {first_few(seen.constant)}"
+        yield "constant", f"{counted(len(seen.constant), 'column')}: {first_few(seen.constant)}"
     if seen.repeated:
         which = first_few([f"{name} is {earlier}" for name, earlier in seen.repeated])
-        yield "repeated", f"{_count(seen.repeated)}: {which}"
+        yield "repeated", f"{counted(len(seen.repeated), 'column')}: {which}"
     if seen.empty_rows:
         yield "zeros", f"{seen.empty_rows} row{'s have' if seen.empty_rows > 1 else ' has'} only zeros"
     if seen.repeated_rows:
         rows = "1 row is" if seen.repeated_rows == 1 else f"{seen.repeated_rows} rows are"
         yield "repeated", f"{rows} equal to an earlier one"
-
-
-def _count(columns: Sequence[Any]) -> str:
-    return f"{len(columns)} column{'s' * (len(columns) > 1)}"
 
 
 def identifier_warning(seen: Profile, remedy: str = "") -> str:

@@ -18,7 +18,7 @@ from kmdr.base.errors import UserError, unknown
 from kmdr.base.text import counted
 from kmdr.datasets.file_options import FileOptions
 from kmdr.datasets.formats.common import READ_BYTES, Content, afford, afford_shape, decoded, reading, text_encoding
-from kmdr.datasets.formats.tables import as_labels, is_number, table_content
+from kmdr.datasets.formats.tables import EXACT_BELOW, as_labels, is_number, table_content, whole_number
 from kmdr.datasets.validation import label_text
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
@@ -31,10 +31,7 @@ _PAIR = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,]*?)\s*(,|$)")
 _COMMENT = re.compile(rf"({_QUOTED})|%.*")
 _WEIGHT = re.compile(r"[,\s]\s*\{[^{},]*\}$")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
-_INTEGER = re.compile(r"[+-]?\d{1,4000}", re.ASCII)
 _NUMERIC = ("numeric", "real", "integer")
-# float64 holds every integer below this one.
-_EXACT_BELOW = 2**53
 
 
 def arff(path: Path, limit: float, options: FileOptions) -> Content:
@@ -80,8 +77,8 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
             _refuse_undeclared(path, wanted, kinds[at], cells[at])
         frame = pd.DataFrame({j: _column(path, names[j], kinds[j], column) for j, column in enumerate(cells)})
         if names.count(wanted) == 1:
-            integers = [int(cell) if cell and _INTEGER.fullmatch(cell) else cell for cell in cells[at]]
-            frame.isetitem(at, _exact_labels(frame.iloc[:, at], integers).array)
+            labels = [cell if (whole := whole_number(cell or "")) is None else whole for cell in cells[at]]
+            frame.isetitem(at, _exact_labels(frame.iloc[:, at], labels).array)
         form = f"ARFF{', sparse' if sparse else ''}, {counted(len(names), 'column')}"
         return table_content(path, frame, names, form, label)
 
@@ -281,7 +278,7 @@ def _cells_of_json(cells: list[Any]) -> list[Any]:
 
 def _exact_labels(column: pd.Series, cells: list[Any]) -> pd.Series:
     """Return a column of labels, with integers that pandas rounds to float64 as they are written."""
-    large = (isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) >= _EXACT_BELOW for cell in cells)
+    large = (isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) >= EXACT_BELOW for cell in cells)
     if column.dtype.kind != "f" or not any(large):
         return column
     return pd.Series(as_labels("" if cell is None else label_text(cell) for cell in cells))

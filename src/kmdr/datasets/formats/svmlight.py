@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, vstack
 from kmdr.base.errors import UserError
 from kmdr.datasets.acquire.archives import DAMAGED
 from kmdr.datasets.file_options import FileOptions
-from kmdr.datasets.formats.common import COMPRESSED, Content, afford, afford_shape, reading
+from kmdr.datasets.formats.common import Content, afford, afford_shape, open_unpacked, reading
 from kmdr.datasets.validation import codes
 
 _LINE_BYTES = 2**26
@@ -83,7 +83,7 @@ def svmlight(*paths: Path, d: int = 0, limit: float = math.inf) -> tuple[Any, ND
 def is_likely(path: Path) -> bool:
     """Return whether the first lines of a text contain ``index:value``, or it is empty or cannot be read."""
     try:
-        with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+        with open_unpacked(path) as file:
             head = file.read(_HEAD_BYTES)
     except (OSError, *DAMAGED):
         return True
@@ -104,7 +104,7 @@ class _Lines:
         """Do nothing: scikit-learn recognises a file by this method, but iterates over it."""
 
     def __iter__(self) -> Iterator[bytes]:
-        with COMPRESSED.get(self.path.suffix.lower(), open)(self.path, "rb") as file:
+        with open_unpacked(self.path) as file:
             try:
                 while line := file.readline(_LINE_BYTES + 1):
                     self.line, self.number = line, self.number + 1

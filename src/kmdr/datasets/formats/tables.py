@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError, unknown
 from kmdr.datasets.file_options import AUTO, DECIMALS, SEPARATORS, FileOptions
 from kmdr.datasets.formats.common import (
-    COMPRESSED,
     READ_BYTES,
     Content,
     afford,
     import_extra,
+    open_unpacked,
     reading,
     text_encoding,
 )
@@ -53,9 +53,9 @@ _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _FEWEST_COUNTED = 8
 # At least this many cells with decimals below a first line without any show that it names the columns.
 _FEWEST_DECIMALS = 8
-# float64 holds every integer below this one.
-_EXACT_BELOW = 2**53
-_BEYOND = 2**63
+# float64 holds every integer below this one, and int64 none from this one on.
+EXACT_BELOW = 2**53
+BEYOND = 2**63
 # Whole numbers in the first line that exceed all numbers below by this factor may be years or identifiers.
 _FAR = 10
 _SHOWN_CELLS = 4
@@ -117,7 +117,7 @@ def csv(path: Path, limit: float, options: FileOptions, usual: str = "comma") ->
 
 def _refuse_short(path: Path, columns: int, comments: int) -> None:
     """Refuse a line with too few cells in a table separated by spaces, where it is unclear which cell is missing."""
-    with COMPRESSED.get(path.suffix.lower(), open)(path, "rt", encoding="latin-1") as file:
+    with open_unpacked(path, "rt", encoding="latin-1") as file:
         for number, line in enumerate(file, 1):
             if number > comments and '"' not in line and 0 < len(line.split()) < columns:
                 raise UserError(
@@ -132,7 +132,7 @@ def _first_line(named: bool) -> str:
 
 def _sample(path: Path, usual: str, separator: str, limit: float) -> _Sample:
     """Return the first lines of a table, after reading all of it in blocks to check its size."""
-    with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+    with open_unpacked(path) as file:
         head, lines = _first_lines(file)
         excel_line = _EXCEL_SEPARATOR.fullmatch(lines[0])
         comments = _count_comments(lines, first_counts=bool(excel_line))
@@ -706,7 +706,7 @@ def rounded(A: Any, name: str) -> Iterable[str]:
         is_long = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.dtype.itemsize >= 8
         parts = [(name, values)] if is_long else []
     for what, values in parts:
-        if values.size and max(int(values.max()), -int(values.min())) >= _EXACT_BELOW:
+        if values.size and max(int(values.max()), -int(values.min())) >= EXACT_BELOW:
             yield (
                 f"{what} has integers of 2^53 or more, which are rounded to the nearest float64 and may become equal; "
                 "remove them if they are identifiers"
@@ -718,7 +718,7 @@ def _integers(column: pd.Series) -> pd.Series:
     kind, known = getattr(column.dtype, "kind", "O"), column.dropna()
     if kind == "f" and len(known) < len(column):
         known = known.astype(np.float64)  # float16 does not hold 2^63
-        return known if (known % 1 == 0).all() and (known.abs() < _BEYOND).all() else known[:0]
+        return known if (known % 1 == 0).all() and (known.abs() < BEYOND).all() else known[:0]
     return known if kind in "iu" else known[:0]
 
 
@@ -749,7 +749,7 @@ def as_labels(texts: Iterable[str]) -> NDArray[Any]:
     if values and len(known) == len(set(known)) == len(values):
         floats = absent or any(isinstance(value, float) for value in known)
         # Python compares whole numbers with floats exactly.
-        if all(abs(value) < _BEYOND and float(value) == value if floats else abs(value) < _BEYOND for value in known):
+        if all(abs(value) < BEYOND and float(value) == value if floats else abs(value) < BEYOND for value in known):
             return np.array([values.get(text, np.nan) for text in written], np.float64 if floats else np.int64)
     unique = dict.fromkeys(_NO_LABEL, None) | {text: text for text in values}
     labels = np.empty(len(written), dtype=object)
@@ -757,10 +757,14 @@ def as_labels(texts: Iterable[str]) -> NDArray[Any]:
     return labels
 
 
+def whole_number(text: str) -> int | None:
+    """Return the whole number that a text is; None if it is another text or has more digits than Python reads."""
+    return int(text) if is_whole(text) and len(text) <= _LONGEST else None
+
+
 def _number(text: str) -> int | float | None:
-    if is_whole(text) and len(text) <= _LONGEST:
-        return int(text)
-    return float(text) if is_number(text) else None
+    whole = whole_number(text)
+    return whole if whole is not None or not is_number(text) else float(text)
 
 
 def _similar_labels(labels: Any) -> str:

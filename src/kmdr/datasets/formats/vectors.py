@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kmdr.base.errors import UserError
 from kmdr.datasets.acquire.archives import DAMAGED
 from kmdr.datasets.file_options import FileOptions
-from kmdr.datasets.formats.common import COMPRESSED, Content, afford, afford_shape, reading, unpacked
+from kmdr.datasets.formats.common import Content, afford, afford_shape, open_unpacked, reading, unpacked
 
 # Type codes of IDX; numbers are big-endian.
 _IDX_TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
@@ -48,7 +48,7 @@ def _head(path: Path) -> bytes:
     """Return the first bytes of a file, which may be compressed; fewer of a truncated file, none of a damaged one."""
     for size in (_HEAD_BYTES, _FEWEST_BYTES):
         try:
-            with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+            with open_unpacked(path) as file:
                 head: bytes = file.read(size)
                 return head
         except (OSError, ValueError, *DAMAGED):
@@ -141,7 +141,7 @@ def docword(path: Path, limit: float, options: FileOptions) -> Content:
     with reading(path, "docword"):
         for _ in unpacked(path, limit):  # counts its bytes before any of it is kept
             pass
-        with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+        with open_unpacked(path) as file:
             n, d, entries = (int(line) for line in islice(file, 3))
             afford_shape(path, (n, d), limit)
             afford(path, f"claims {entries} entries", 24.0 * entries, limit)

@@ -178,26 +178,16 @@ def light_npz(path: Path) -> Loaded:
 
 
 @loader
-def nips_mat(path: Path) -> Loaded:
-    """Read word counts of NIPS papers from the original file by G. Chechik.
+def nips_rdata(path: Path) -> Loaded:
+    """Read word counts of NIPS papers from an R file.
 
-    Its variables are ``counts`` (words x documents, sparse) and the cell arrays ``words`` and ``docs_names``, with
-    names such as ``2001/CN01``.
+    Its ``counts`` is a ``dgCMatrix`` (documents x words) with row and column names; documents have names such as
+    ``2001/CN01``.
 
     Returns A of 184 x 6314, counts in the papers of 2001-2003 of three sections, sorted by year, section and number;
     the sections CN (0), LT (1), NS (2); and the words that occur in them, which name the columns. They are sorted, so
     that every file gives the same matrix.
     """
-    counts = _mat(path, "counts")
-    sparse: bool = scipy.sparse.issparse(counts)
-    if not (sparse or isinstance(counts, np.ndarray)) or counts.ndim != 2:
-        raise UnverifiedError(f"counts of {path.name} is not a matrix")
-    return _nips(path, counts.T, _texts(path, "docs_names"), _texts(path, "words"))
-
-
-@loader
-def nips_rdata(path: Path) -> Loaded:
-    """Read the same from an R file: ``counts``, a ``dgCMatrix`` (documents x words) with row and column names."""
     from rdata import conversion, parser  # imports pandas and xarray
 
     # rdata does not know the class; its slots are all that is needed.
@@ -443,15 +433,6 @@ def _nips(path: Path, counts: Any, documents: Iterable[str], words: Iterable[str
     A = scipy.sparse.csr_array((A.data, A.indices.astype(np.int32), A.indptr.astype(np.int32)), shape=A.shape)
     order = list(_NIPS_SECTIONS)
     return A, np.array([order.index(sections[row]) for row in rows], np.int64), [terms[column] for column in columns]
-
-
-def _texts(path: Path, variable: str) -> list[str]:
-    """Return the texts of a cell array, or the rows of an array of characters."""
-    cells = np.ravel(_mat(path, variable))
-    texts = [cell if isinstance(cell, str) else "".join(map(str, np.ravel(cell))) for cell in cells]
-    if cells.dtype.kind not in "OU":
-        raise UnverifiedError(f"{variable} of {path.name} is not a cell array of strings")
-    return texts
 
 
 def _expression(file: str, data: bytes) -> tuple[list[str], NDArray[np.float64]]:

@@ -27,9 +27,6 @@ from kmdr.harness.engines.local import Late, Lost, Workers
 from kmdr.harness.task import Provenance, failed, run
 from kmdr.results.schema import Row
 
-# States of a dataset (`kmdr.datasets.Availability`) in which it is available without a network.
-_LOCAL = ("prepared", "cached", "local", "generated")
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -305,7 +302,7 @@ def _prepared(task: Task) -> Path | None:
     # The user's files may be where the driver has them, or where this machine looks for files of their names.
     for paths in filter(None, (task.paths, "{}")):
         with suppress(UserError):  # the driver will send them
-            if registry.entry(name).needs_path or datasets.availability_of(name).state in _LOCAL:
+            if registry.entry(name).needs_path or datasets.availability_of(name).is_local:
                 folder = datasets.prepare(name, options | json.loads(paths), task.verify)
                 if open_prepared(folder, task.verify).data_sha256 == task.data_sha256:
                     return folder
