@@ -158,6 +158,7 @@ def test_a_method_that_was_not_timed_there_is_not_compared_with_k_means_there():
     changed = change(make_results([*ours, *theirs]), flip).diagnoses["lst17-6"]
     assert changed.before == changed.after == "supported"  # PD alone contradicts it, and was not timed there
     assert "PD" not in changed.sentence
+    assert changed.change.endswith("(1 statement not measured there)")
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,18 @@ def test_a_claim_on_a_share_needs_what_its_binomial_test_needs(successes, n, thr
         assert (power >= POWER) == enough or power == pytest.approx(POWER)
 
 
+def test_an_open_claim_needs_what_the_statement_needs_that_has_too_few() -> None:
+    """bzmd15-7 named a statement that has more repetitions than it needs, because that needs most."""
+    enough, short = share("enough", 0, 2240, 0.01, at_most=True), share("short", 1, 150, 0.04, at_most=True)
+    needs = {test.label: needed("supported", [test], 11).repetitions or 0 for test in (enough, short)}
+    assert needs["short"] < needs["enough"] < 2240
+    for components in ([enough, short], [short, enough]):
+        need = needed("undecided", components, 11)
+        assert need.component == short
+        assert 150 < (need.repetitions or 0) < 1000
+    assert needed("supported", [enough, share("short", 1, 900, 0.04, at_most=True)], 11).component == enough
+
+
 def test_a_share_on_the_other_side_of_its_bound_has_no_number() -> None:
     assert trials_for(0.5, 0.5, 0.01, POWER) is None
     assert trials_for(0.3, 0.5, 0.01, POWER) is None

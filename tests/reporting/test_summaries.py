@@ -224,6 +224,8 @@ def test_what_is_open_says_how_many_repetitions_it_would_take():
     assert reason(still) == "its statements on F and P are undecided"
     never = replace(still, needed=Need(component, None))
     assert reason(never).endswith("undecided; more than 10000 repetitions would be needed if our estimates are right")
+    readings = replace(still, needed=Need(component._replace(unit="readings"), None))
+    assert reason(readings) == "the readings of a word in “P” disagree"
     needing = replace(still, needed=Need(component, 120))
     expected = "“P” has 7 repetitions and needs about 120"
     assert reason(needing) == expected

@@ -76,6 +76,7 @@ def test_open_claims_are_listed_with_the_cost_of_the_repetitions_that_they_need(
     # It said that more runs would hardly change the p-values, which 20,000 instead of 10,000 halve for the best of 30.
     number = replace(many, components=(OURS._replace(n=MOST, kind="number"),))
     assert left_open(number).startswith(f"more than {MOST} repetitions would be needed")
+    assert "readings disagree" in left_open(replace(timed, needed=Need(OURS._replace(unit="readings"), None)))
     for page in page_and_markdown(report):
         assert "Claims left open" in page
         assert "1 min 58 s of computing more" in page

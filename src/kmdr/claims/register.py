@@ -16,7 +16,7 @@ import pandas as pd
 from kmdr.analysis.results import NotRunError, Results, attempt
 from kmdr.analysis.rows import REPETITION, rows_where
 from kmdr.analysis.statistics import Component, equal
-from kmdr.base.text import typeset
+from kmdr.base.text import counted, typeset
 from kmdr.claims.catalogue import OpenPoint, Paper, claims, papers
 from kmdr.claims.verdicts import Diagnosis, uncorrected
 
@@ -156,17 +156,19 @@ def _changed(results: Results, flip: Flip) -> Change:
     diagnoses = {}
     for claim in claims():
         if claim.id in flip.claims:
-            sides = [before, after]
+            sides, title = [before, after], flip.title
             if flip.entry == SPEED:  # a ratio of times of two implementations would compare these, not the methods
                 theirs = named_as_base(results.rows(flip.study, mixed=True), flip)
                 touched = (*claim.studies, *flip.base, flip.study)
                 alone = (rows_of_methods(side.rows(flip.base, mixed=True), theirs) for side in sides)
                 sides = [results.replaced(rows, touched) for rows in alone]
             was, now = (uncorrected(claim, side) for side in sides)
+            if flip.entry == SPEED and (missing := len(uncorrected(claim, before).components) - len(now.components)):
+                title += f" ({counted(missing, 'statement')} not measured there)"
             decides = now.weakest
             alike = next((part for part in was.components if decides and part.label == decides.label), None)
             diagnoses[claim.id] = Diagnosis(
-                flip.study, flip.title, was.outcome, now.outcome, now.sentence, flip.departs, (alike, decides)
+                flip.study, title, was.outcome, now.outcome, now.sentence, flip.departs, (alike, decides)
             )
     return Change(
         flip,

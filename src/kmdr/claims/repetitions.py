@@ -174,13 +174,18 @@ def _for(components: Sequence[Component], level: float) -> Need:
     """Return the need if all statements must hold: each takes its share of the type II error."""
     power = 1 - (1 - POWER) / max(1, len(components))
     needs = (Need(c, _repetitions_of(c, level, power)) for c in components)
-    return max(needs, key=_repetitions, default=NOTHING)
+    return max(needs, key=lambda need: (_is_short(need), _repetitions(need)), default=NOTHING)
 
 
 def _against(components: Sequence[Component], level: float) -> Need:
     """Return the need if one failing statement suffices, at a level shared by all."""
     needs = (Need(c, _repetitions_of(c, level / len(components), POWER, against=True)) for c in components)
     return min(needs, key=_repetitions, default=NOTHING)
+
+
+def _is_short(need: Need) -> bool:
+    """Return whether a statement needs more repetitions than it has."""
+    return need.component is not None and _repetitions(need) > need.component.n
 
 
 def _repetitions(need: Need) -> float:

@@ -207,6 +207,8 @@ def code_marked(text: str) -> Markup:
 def left_open(verdict: Verdict) -> str:
     """Return the number of further repetitions that would decide an undecided claim, and their computing time."""
     component, repetitions = verdict.needed
+    if component is not None and component.unit == "readings":
+        return "its readings disagree, however many repetitions there are"
     if component is None or repetitions is None:
         most = max([MOST, *(statement.n for statement in verdict.central)])
         return f"more than {counted(most, 'repetition')} would be needed if the true effects equal the estimates"

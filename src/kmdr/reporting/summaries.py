@@ -273,6 +273,8 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     texts = {"number": "its numbers", "statement": "its statements on F and P", "time": "its statements on time"}
     if (component := needed.component) is not None and component.kind == kind and needed.repetitions:
         return f"“{component.label}” has {counted(component.n, 'repetition')} and needs about {needed.repetitions}"
+    if component is not None and component.kind == kind and component.unit == "readings":
+        return f"the readings of a word in “{component.label}” disagree"
     if component is not None and component.kind == kind:
         most = max(MOST, component.n)
         return f"{texts[kind]} are undecided; more than {most} repetitions would be needed if our estimates are right"
