@@ -32,8 +32,8 @@ from kmdr.base.errors import UserError
 from kmdr.base.text import counted, format_number, typeset
 from kmdr.figures.canvas import FORMATS, figure_files
 from kmdr.figures.panels import dataset_label
+from kmdr.figures.pieces import Piece
 from kmdr.figures.tables import Table, table_files
-from kmdr.multiverse.section import Piece
 
 ALL = "all data"
 OURS = "kmdr"

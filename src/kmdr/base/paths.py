@@ -13,6 +13,8 @@ from kmdr.base.files import private_folder
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 CHECKOUT = _PACKAGE.parents[1]
+# The folder, such as src or site-packages, from which the package is imported.
+MODULES = _PACKAGE.parent
 IN_CHECKOUT = (CHECKOUT / "conf" / "config.yaml").is_file()
 _SHARE = CHECKOUT if IN_CHECKOUT else _PACKAGE / "_share"
 

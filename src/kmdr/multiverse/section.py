@@ -21,6 +21,7 @@ from kmdr.figures.canvas import FORMATS, Drawing, figure_files
 from kmdr.figures.description import panels_in_words
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import dataset_label, quantity_label
+from kmdr.figures.pieces import Piece
 from kmdr.figures.style import reducer_styles
 from kmdr.figures.tables import Table, table_files
 from kmdr.multiverse.choices import STUDY, Multiverse, settings_on_dataset
@@ -39,22 +40,6 @@ _STATEMENTS = {
     "time": "its statements on time",
     "side": "its side statements",
 }
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A figure, or a table if there is one, with its files by their paths within the folder of the report.
-
-    Attributes
-    ----------
-    alt : str
-        What the figure shows, in words.
-    """
-
-    title: str
-    files: Mapping[Path, bytes]
-    table: Table | None = None
-    alt: str = ""
 
 
 @dataclass(frozen=True)

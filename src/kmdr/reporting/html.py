@@ -33,8 +33,9 @@ from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import CODE, markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.panels import dataset_label
+from kmdr.figures.pieces import Piece
 from kmdr.figures.tables import Table, footnote, markdown
-from kmdr.multiverse.section import MultiverseSection, Piece
+from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.causes import RULE, failures
 from kmdr.reporting.exhibits import Exhibit, Grid, Picture, exhibit, pictures, table_grid
 from kmdr.reporting.explore import data_text, packed

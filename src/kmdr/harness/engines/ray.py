@@ -14,9 +14,9 @@ from typing import Any
 
 import ray
 
-import kmdr
 from kmdr.base.errors import UserError
 from kmdr.base.limits import UNLIMITED, Limit
+from kmdr.base.paths import MODULES
 from kmdr.datasets import transfer
 from kmdr.harness.engines.contract import Answer, Call, Lacking, Refused, never_alone, serve
 from kmdr.harness.engines.local import TRIES, Late, Lost, disconnected, safe_imports
@@ -138,7 +138,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Cluster]:
         ) from error
     try:
         # Workers would look for modules in this process's current folder first.
-        with safe_imports(), chdir(Path(kmdr.__file__).parents[1]):
+        with safe_imports(), chdir(MODULES):
             ray.init(
                 address=address or "local", num_cpus=None if address else workers, log_to_driver=False,
                 include_dashboard=None if address else False, logging_level="error",
