@@ -419,12 +419,15 @@ def test_a_tuple_which_rows_cannot_hold_is_refused(given):
     ("engine", "name"),
     [
         ("sklearn.cluster.KMeans", "n_clusters"), ("sklearn.mixture.GaussianMixture", "n_components"),
-        ("sklearn.cluster.KMeans", "random_state"),
+        ("sklearn.cluster.KMeans", "random_state"), ("sklearn.cluster.MiniBatchKMeans", "max_iter"),
+        ("sklearn.cluster.KMeans", "n_init"),
     ],
 )  # fmt: skip
 def test_an_argument_of_an_engine_that_kmdr_sets_is_refused(engine, name):
-    """Rows of k = 3 had the partitions into two clusters, and the seed was ignored."""
-    with pytest.raises(ArgumentError, match=rf"^engine_args\.{name} is set by kmdr from (k|seed); remove it$"):
+    """Rows of k = 3 had the partitions into two clusters, the seed was ignored, and columns had the unused n_init."""
+    setting = name if name in ("max_iter", "n_init") else "seed" if name == "random_state" else "k"
+    said = rf"^engine_args\.{name} is set by kmdr from {setting}; remove it, and set {setting} instead$"
+    with pytest.raises(ArgumentError, match=said):
         kmdr.compare(POINTS, "none", k=3, engine=engine, engine_args={name: 2}, r_grid=[2])
 
 

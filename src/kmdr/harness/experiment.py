@@ -147,16 +147,17 @@ def _check_complete(setting: str, what: str, cls: type, given: Collection[str]) 
 
 
 def _check_engine_arguments(protocol: Protocol) -> None:
-    """Refuse arguments of a class with which it would make another number of clusters, or that trials overwrite."""
+    """Refuse arguments of a class that the settings have, which rows record, such as the number of clusters."""
     if "." not in protocol.engine or protocol.engine in engines.names():
         return
     cls = find_class(protocol.engine, "engine")
     _check_complete("kmeans.args", "engine", cls, protocol.arguments)
     names = arguments(cls)
     size = "n_clusters" if "n_clusters" in names else "n_components"
-    for name, setting in ((size, "k"), ("random_state", "seed")):
+    same = {size: "k", "random_state": "seed", "max_iter": "kmeans.max_iter", "n_init": "kmeans.n_init"}
+    for name, setting in same.items():
         if name in protocol.arguments:
-            raise UserError(f"kmeans.args.{name} is set by kmdr from {setting}; remove it")
+            raise UserError(f"kmeans.args.{name} is set by kmdr from {setting}; remove it, and set {setting} instead")
 
 
 def _matching(value: Any, protocol: Protocol) -> str:
