@@ -276,6 +276,6 @@ def _undecided(verdict: Verdict, kind: Kind) -> str:
     if component is not None and component.kind == kind and component.unit == "readings":
         return f"the readings of a word in “{component.label}” disagree"
     if component is not None and component.kind == kind:
-        most = max(MOST, component.n)
-        return f"{texts[kind]} are undecided; more than {most} repetitions would be needed if our estimates are right"
+        most = counted(max(MOST, component.n), "repetition")
+        return f"{texts[kind]} are undecided; more than {most} would be needed if our estimates are right"
     return f"{texts[kind]} are undecided"

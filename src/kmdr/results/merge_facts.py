@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from kmdr.base.errors import UserError
-from kmdr.base.text import tell
+from kmdr.base.text import counted, tell
 from kmdr.results.checksums import UNKNOWN, read_note, write_table
 from kmdr.results.csv_lines import table_bytes
 from kmdr.results.folder import has_file, list_contents, require_file
@@ -56,7 +56,7 @@ def _is_equal(first: str, second: str) -> bool:
 def _difference(known: pd.DataFrame, new: pd.DataFrame) -> str:
     """Return the first difference between two tables with the same columns, except times; empty if there is none."""
     if len(known) != len(new):
-        return f"{len(known)} and {len(new)} lines"
+        return f"{len(known)} and {counted(len(new), 'line')}"
     for name in known:
         if "seconds" in str(name):
             continue

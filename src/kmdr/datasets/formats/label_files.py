@@ -141,7 +141,7 @@ def _column_labels(path: Path, rows: Sequence[Sequence[str]], n: int, label: str
     """Return the labels in the column `label`, or the only one, of the rows of a text or a sheet."""
     named = len(rows) == n + 1
     names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]) if rows else 1)]
-    if not named and label not in names and rows and label in map(str.strip, rows[0]):
+    if label and not named and label not in names and rows and label in map(str.strip, rows[0]):
         raise UserError(
             f"{path.name} has {counted(len(rows) - 1, 'line')} below its header for {n} points; give one label per "
             "point"
