@@ -136,6 +136,15 @@ def test_a_name_is_refused_before_the_imports_as_it_is_in_the_composition(group,
         assert refused in ("", answer_of(compose_configs, f"{group}='{name}'"))
 
 
+def test_names_in_a_folder_that_a_command_adds_are_left_to_hydra(tmp_path):
+    (tmp_path / "more" / "runner").mkdir(parents=True)
+    (tmp_path / "more" / "runner" / "mine.yaml").write_text((CONF / "runner" / "sequential.yaml").read_text())
+    for words in (["--config-dir", "more"], [f"hydra.searchpath=[file://{tmp_path}/more]"]):
+        check_names([*words, "runner=mine"])
+    with pytest.raises(UserError, match="no runner is named 'mine'"):
+        check_names(["runner=mine"])
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_no_name_that_hydra_offers_is_refused_before_the_imports(group):
     with pytest.raises(HydraException) as error, _hydra():

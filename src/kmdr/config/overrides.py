@@ -101,6 +101,8 @@ def check_names(arguments: Sequence[str]) -> None:
         name = re.match(r"[~+]*(\w+)(?=[\w./@]*=)", override)
         if name and name[1] not in known:
             raise unknown_setting(override, name[1], known, options.overrides)
+    if any(override.lstrip("+").startswith("hydra.searchpath=") for override in options.overrides):
+        return  # it adds folders with further choices
     for override in options.overrides:
         group, _, value = override.partition("=")
         for choice in values_of_sweep(value) if group in _GROUPS else ():
