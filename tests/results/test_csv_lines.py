@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kmdr.base.files import DamagedError
-from kmdr.results import csv_lines
+from kmdr.results import checked_bytes
 from kmdr.results.checksums import write_table
 from kmdr.results.csv_lines import complete_lines, csv_text, table_bytes
 from kmdr.results.reader import fact_of, fact_texts
@@ -62,7 +62,7 @@ def test_short_lines_are_found_whatever_the_blocks(lines, size, ended):
     content = text.getvalue() if ended else text.getvalue().removesuffix("\n")
     short = any(len(line) < 3 for line in lines)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_lines, "_BLOCK", size)
+        patch.setattr(checked_bytes, "_BLOCK", size)
         file = complete_lines(io.BytesIO(content.encode()), Path("x.csv"), 3)
         if short:
             with pytest.raises(DamagedError, match=r"x\.csv is damaged: line"):

@@ -79,15 +79,15 @@ def _choices(group: str) -> Sequence[str] | None:
     return sorted(config_files(group))
 
 
-def _check_choice(group: str, name: str) -> None:
-    """Raise `UserError` if no configuration of a group has this name."""
-    if name == "null":
-        raise UserError(f"{group} = null names no configuration; remove it, or choose one that 'kmdr --help' lists")
-    if group == "reducer" and is_import_path(name):
-        return
+def _check_choices(group: str, names: Sequence[str]) -> None:
+    """Raise `UserError` if no configuration of a group has one of these names."""
     choices = _choices(group)
-    if choices is not None and name not in choices:
-        raise unknown_choice(group, name, choices)
+    for name in names:
+        if name == "null":
+            raise UserError(f"{group} = null names no configuration; remove it, or choose one that 'kmdr --help' lists")
+        is_path = group == "reducer" and is_import_path(name)
+        if choices is not None and name not in choices and not is_path:
+            raise unknown_choice(group, name, choices)
 
 
 def check_names(arguments: Sequence[str]) -> None:
@@ -105,8 +105,8 @@ def check_names(arguments: Sequence[str]) -> None:
         return  # it adds folders with further choices
     for override in options.overrides:
         group, _, value = override.partition("=")
-        for choice in values_of_sweep(value) if group in _GROUPS else ():
-            _check_choice(group, choice)
+        if group in _GROUPS:
+            _check_choices(group, values_of_sweep(value))
 
 
 def checked_arguments(arguments: Sequence[str]) -> list[str]:

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from kmdr.base.files import DamagedError
+from kmdr.results.checked_bytes import CheckedBytes
 
-_BLOCK = 1 << 18
 _COMMA, _QUOTE, _ENDS = ord(","), ord('"'), (ord("\n"), ord("\r"))
 
 
@@ -37,33 +37,24 @@ def table_bytes(table: pd.DataFrame, float_format: str | None = None) -> bytes:
     return text.encode()
 
 
-class CompleteLines(io.RawIOBase):
+class CompleteLines(CheckedBytes):
     """The bytes of a CSV file; reading raises `DamagedError` at a line of fewer fields than columns.
 
     `pandas.read_csv` fills such a line up with empty fields. Lines without any text are skipped, as there.
     """
 
     def __init__(self, file: BinaryIO, path: Path, columns: int) -> None:
-        self._file, self._path, self._columns = file, path, columns
+        super().__init__(file)
+        self._path, self._columns = path, columns
         self._number = 2  # of the line that the last block ended in; the header is read before
         # Of that line: its quotes and commas so far, and whether it has any text.
         self._quotes, self._commas, self._has_text = 0, 0, False
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        """Read some bytes."""
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        content = self._file.read(min(len(view), _BLOCK))
-        view[: len(content)] = content
-        if self._columns > 1:
-            self._check(content or b"\n")  # the last line of a file needs no line end
-        return len(content)
-
-    def _check(self, content: bytes) -> None:
+    def check(self, content: bytes) -> None:
         """Check the lines that end in a block."""
+        if self._columns <= 1:
+            return
+        content = content or b"\n"  # the last line of a file needs no line end
         codes = np.frombuffer(content, np.uint8)
         quotes = self._quotes + np.cumsum(codes == _QUOTE)
         outside = quotes % 2 == 0
@@ -85,4 +76,4 @@ class CompleteLines(io.RawIOBase):
 
 def complete_lines(file: BinaryIO, path: Path, columns: int) -> io.BufferedReader:
     """Return the rest of a CSV file as `CompleteLines`."""
-    return io.BufferedReader(CompleteLines(file, path, columns), _BLOCK)
+    return CompleteLines(file, path, columns).buffered()

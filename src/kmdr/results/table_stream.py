@@ -10,6 +10,7 @@ from typing import BinaryIO
 from kmdr.base.errors import UserError
 from kmdr.base.files import DamagedError
 from kmdr.base.limits import parse_size
+from kmdr.results.checked_bytes import CheckedBytes
 from kmdr.results.checksums import check_note, read_note
 from kmdr.results.folder import open_file
 from kmdr.results.packed import SUFFIX, Unpacked
@@ -22,7 +23,6 @@ _BYTES_PER_ROW = 320
 MOST_LINE = 1 << 20
 # Environment variable by which the user allows larger tables, such as ``2G``.
 VARIABLE = "KMDR_MOST_TABLE"
-_BLOCK = 1 << 18
 _UNLIMITED = 1 << 62
 _REMEDY = "get it again or run the study again"
 
@@ -71,32 +71,22 @@ def refuse_zeros(content: bytes, path: Path) -> None:
         raise DamagedError(f"{path} is damaged: it has a NUL byte; {_REMEDY}")
 
 
-class _Bounded(io.RawIOBase):
+class _Bounded(CheckedBytes):
     """The bytes of a table; reading raises `DamagedError` if it is damaged, too large or has too long a line."""
 
     def __init__(self, file: BinaryIO | Unpacked, path: Path, is_packed: bool) -> None:
-        self._file, self._path, self._is_packed = file, path, is_packed
+        super().__init__(file)
+        self._path, self._is_packed = path, is_packed
         size = os.fstat(file.fileno()).st_size
         self._most, self._read, self._line = most_bytes(), 0, 0
         if size > self._most and not is_packed:
             self._refuse_size(size)
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        """Read some bytes."""
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        content = self._file.read(min(len(view), _BLOCK))
-        view[: len(content)] = content
+    def check(self, content: bytes) -> None:
+        """Check the size so far, and the lines of a block."""
         self._read += len(content)
         if self._read > self._most:
             self._refuse_size(self._read)
-        self._check_lines(content)
-        return len(content)
-
-    def _check_lines(self, content: bytes) -> None:
         refuse_zeros(content, self._path)
         first, last = content.find(b"\n"), content.rfind(b"\n")
         longest = self._line + (len(content) if first < 0 else first)
@@ -111,7 +101,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _bounded(file: BinaryIO | Unpacked, path: Path, is_packed: bool) -> io.BufferedReader:
-    return io.BufferedReader(_Bounded(file, path, is_packed), _BLOCK)
+    return _Bounded(file, path, is_packed).buffered()
 
 
 @contextmanager
