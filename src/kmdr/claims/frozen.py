@@ -135,10 +135,10 @@ def frozen_note(shown: Sequence[Paper]) -> str:
     frozen_parts = f"Tests, margins, central statements and repetitions{of_papers} are frozen"
     amended = sorted({amendment.claim for paper in frozen for amendment in paper.amendments})
     since = (
-        f"Since the rows were first judged, the tests of {counted(len(amended), 'claim')} were amended "
+        f"Since the claims were first judged, tests or repetitions of {counted(len(amended), 'claim')} were amended "
         f"({', '.join(amended)}); the papers' pages say how and why."
         if amended
-        else "None was amended since the rows were first judged."
+        else "None was amended since the claims were first judged."
     )
     return f"{frozen_parts} (hash {digest}). {since}"
 

@@ -99,7 +99,7 @@ def _summary(paper: Paper, report: Report, tables: Sources) -> PaperSummary:
         "Easy to reproduce": paragraphs(words.easy),
         "Hard to reproduce": paragraphs(words.hard),
         "Open choices and the reported numbers": [explanation] if explanation else [],
-        "Amended tests": [
+        "Amended tests and repetitions": [
             f"{a.claim} ({a.date}; the verdict was “{a.before}”): {a.change} {a.reason}" for a in paper.amendments
         ],
         "Deviations": Table(pd.DataFrame(deviations, columns=["subject", "in the paper", "here", "effect"]), {}),
