@@ -17,6 +17,7 @@ from kmdr.base.paths import CONF
 from kmdr.base.text import override, path_override
 from kmdr.cli.commands import main
 from kmdr.cli.help import show
+from kmdr.cli.jobs import from_command_line
 from kmdr.config.compose import _hydra, compose_configs, configs_of_command_line
 from kmdr.config.overrides import as_override, check_names
 from kmdr.config.suggestions import check_words, file_settings, setting_names, unknown_dataset, unknown_reducer
@@ -154,6 +155,29 @@ def test_no_name_that_hydra_offers_is_refused_before_the_imports(group):
         check_names(["-m", f"{group}={separator.join(error.value.options)}"])
     for text in ("glob(*)", "choice(a,b)", "[a,b]", "${a}", "a\\,b"):  # these have no names
         check_names([f"{group}={text}"])
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (["repeats=3", "repeats=5"], "repeats is set 2 times; only the last value counts, '5'"),
+        (["repeats=3", "k=2", "++repeats=5"], "repeats is set 2 times; only the last value counts, '5'"),
+        (["dataset=usps", "-m", "dataset=synth"], "dataset is set 2 times; only the last value counts, 'synth'"),
+        (["-m", "reducer=svd,none", "reducer=svd"], "reducer is set 2 times; only the last value counts, 'svd'"),
+        (["repeats=5", "repeats=5"], ""),
+        (["reducer=svd", "reducer={centred: true}"], ""),
+        (["~kmeans.n_init", "+kmeans.n_init=3"], ""),
+    ],
+)
+def test_a_setting_with_several_values_has_the_last_one_which_is_reported(words, warning, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["kmdr", *words])
+    (job,) = from_command_line()
+    err = capsys.readouterr().err
+    assert warning in err
+    assert err.count("\n") == bool(warning)
+    (experiment,) = job.experiments
+    assert (experiment.dataset, experiment.repeats) == ("synth", 5)
+    assert not warning.startswith("reducer") or experiment.reducer == "svd"
 
 
 @pytest.mark.parametrize("name", ["iris.csv", "my file.csv", "ünï.csv", "a'b.csv", "/tmp/x.npy", "~/x.mat"])

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import yaml
 from hydra._internal.utils import get_args_parser
 
-from kmdr.base.errors import UserError
+from kmdr.base.errors import UserError, shown
 from kmdr.base.plugins import plugin_roots
-from kmdr.base.text import quoted
+from kmdr.base.text import counted, quoted, tell
 from kmdr.config.studies import config_files
 from kmdr.config.suggestions import (
     check_words,
@@ -109,8 +109,25 @@ def check_names(arguments: Sequence[str]) -> None:
             _check_choices(group, values_of_sweep(value))
 
 
+def _warn_of_repeated(settings: Sequence[str]) -> None:
+    """Report each setting with several values, of which Hydra takes the last; it merges groups in braces."""
+    values: dict[str, list[str]] = {}
+    for setting in settings:
+        name, _, value = setting.lstrip("+").partition("=")
+        if not name.startswith("~"):
+            values.setdefault(name, []).append(value)
+    for name, given in values.items():
+        if len({*given}) > 1 and not any(value.startswith("{") for value in given):
+            tell(
+                f"kmdr: warning: {name} is set {counted(len(given), 'time')}; only the last value counts, "
+                f"{shown(given[-1])}; remove the others, or run several values by kmdr -m {name}=VALUE,VALUE"
+            )
+
+
 def checked_arguments(arguments: Sequence[str]) -> list[str]:
     """Return arguments in the order that Hydra takes: its options, which may stand anywhere, before the settings.
+
+    A setting with several values is reported.
 
     Raises
     ------
@@ -121,6 +138,7 @@ def checked_arguments(arguments: Sequence[str]) -> list[str]:
     if options.experimental_rerun:
         raise UserError("--experimental-rerun loads a pickle, which can run any code; repeat the command itself")
     settings = list(options.overrides)
+    _warn_of_repeated(settings)
     ordered = [text for text in arguments if text not in settings] + settings
     if options.config_dir is None:
         return ordered
