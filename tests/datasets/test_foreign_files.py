@@ -253,6 +253,17 @@ def test_arff_is_read_by_the_rules_of_weka(tmp_path, data, values, marks):
     assert list(content.labels) == [value for _, value, _ in rows]
 
 
+@pytest.mark.parametrize("kind", ["{1,01,'1.0',1e3,1000}", "string"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_nominal_labels_of_arff_are_compared_as_they_are_written(tmp_path, kind, sparse):
+    labels = ["1", "01", "'1.0'", "1e3", "1000", "01"]
+    rows = [f"{{0 {i}, 1 {label}}}" if sparse else f"{i},{label}" for i, label in enumerate(labels)]
+    head = ["@attribute x real", f"@attribute label {kind}", "@data"]
+    (tmp_path / "a.arff").write_text("\n".join([*head, *rows]))
+    _, classes = read(tmp_path / "a.arff")
+    assert np.array_equal(classes, np.unique([label.strip("'") for label in labels], return_inverse=True)[1])
+
+
 def test_arff_quotes_nominal_columns_and_missing_values(tmp_path):
     (tmp_path / "a.arff").write_text(
         "@relation r\n@attribute 'it\\'s' {'a b', \"c,d\"}\n@attribute n {0, 1}\n@attribute t string\n"

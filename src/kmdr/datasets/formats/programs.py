@@ -77,8 +77,7 @@ def arff(path: Path, limit: float, options: FileOptions) -> Content:
             _refuse_undeclared(path, wanted, kinds[at], cells[at])
         frame = pd.DataFrame({j: _column(path, names[j], kinds[j], column) for j, column in enumerate(cells)})
         if names.count(wanted) == 1:
-            labels = [cell if (whole := whole_number(cell or "")) is None else whole for cell in cells[at]]
-            frame.isetitem(at, _exact_labels(frame.iloc[:, at], labels).array)
+            frame.isetitem(at, _labels(frame.iloc[:, at], kinds[at], cells[at]).array)
         form = f"ARFF{', sparse' if sparse else ''}, {counted(len(names), 'column')}"
         return table_content(path, frame, names, form, label)
 
@@ -199,6 +198,13 @@ def _column(path: Path, name: str, kind: str, cells: list[str | None]) -> pd.Ser
         return pd.Series([np.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
     _refuse_undeclared(path, name, kind, known)
     return pd.Series(cells, dtype=object)
+
+
+def _labels(column: pd.Series, kind: str, cells: list[str | None]) -> pd.Series:
+    """Return a column of labels: of a numeric one the numbers, of another the values as they are written."""
+    if kind not in _NUMERIC and column.dtype.kind == "f":
+        return pd.Series(as_labels(cell or "" for cell in cells))
+    return _exact_labels(column, [cell if (whole := whole_number(cell or "")) is None else whole for cell in cells])
 
 
 def _sparse_arff(
