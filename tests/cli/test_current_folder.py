@@ -11,6 +11,7 @@ import pytest
 import kmdr
 from kmdr.cli.jobs import run_jobs
 from kmdr.harness.jobs import compose
+from kmdr.results.reader import read_rows
 
 # Modules that the interpreter, a library or a worker imports by these names.
 NAMES = (
@@ -148,3 +149,49 @@ def test_a_checkout_runs_without_being_installed_elsewhere(here):
         [sys.executable, "-m", "kmdr", "version"], cwd=source, check=False, capture_output=True, text=True
     )
     assert done.stdout == f"kmdr {kmdr.__version__}\n", done.stderr
+
+
+MOVES = f"""
+import os
+{{at_import}}
+from kmdr.reducers.base import Reducer, register
+{OWN}
+class Moves(Own):
+    def fit_transform(self, A):
+        os.chdir({{folder!r}})
+        return super().fit_transform(A)
+
+@register("moves")
+class Named(Reducer):
+    def draw(self, A, r, rng, state):
+        return r
+
+    def apply(self, A, r):
+        return np.ascontiguousarray(A[:, :r])
+"""
+
+
+@pytest.mark.parametrize(
+    ("reducer", "runner", "at_import"),
+    [
+        ("moves_away.Moves", "sequential", False),
+        ("moves_away.Own", "loky", True),
+        ("moves_away.Own", "sequential", True),
+        ("moves", "loky", True),
+    ],
+)
+def test_a_method_that_changes_the_folder_does_not_move_the_results(reducer, runner, at_import, tmp_path):
+    for name in ("here", "away", "plugin/reducers"):
+        (tmp_path / name).mkdir(parents=True)
+    away = str(tmp_path / "away")
+    text = MOVES.format(at_import=f"os.chdir({away!r})" if at_import else "", folder=away)
+    (tmp_path / "plugin" / "reducers" / "moves_away.py").write_text(text)
+    names = {"PYTHONPATH": str(tmp_path / "plugin" / "reducers")}
+    if reducer == "moves":
+        names = {"KMDR_PATH": str(tmp_path / "plugin")}
+    done = run(
+        tmp_path / "here", "-m", "kmdr", *TINY[:-1], f"reducer={reducer}", f"runner={runner}", "out=results", **names
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(read_rows(tmp_path / "here" / "results" / "rows.csv")) == 2
+    assert not any((tmp_path / "away").iterdir())

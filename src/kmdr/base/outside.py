@@ -8,8 +8,9 @@ A path from a folder of results is never imported. `kmdr.reducers.make`, `kmdr.c
 import importlib
 import inspect
 import json
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,27 @@ def find_class(path: str, what: str) -> type:
 
 
 @contextmanager
-def import_errors(name: Any) -> Iterator[None]:
-    """Turn exceptions of third-party modules that end a process, such as `SystemExit`, into a `UserError`."""
+def keep_current_folder() -> Iterator[None]:
+    """Return to the current folder at the end: relative paths are in it, and third-party code may change it."""
+    folder = None
+    with suppress(OSError):  # it may have been removed
+        folder = Path.cwd()
     try:
         yield
+    finally:
+        if folder:
+            os.chdir(folder)
+
+
+@contextmanager
+def import_errors(name: Any) -> Iterator[None]:
+    """Turn exceptions of third-party modules that end a process, such as `SystemExit`, into a `UserError`.
+
+    The current folder stays the same.
+    """
+    try:
+        with keep_current_folder():
+            yield
     except BaseException as error:
         if isinstance(error, Exception) or is_interrupt(error):
             raise

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kmdr.base.limits import Limit
+from kmdr.base.outside import keep_current_folder
 from kmdr.base.provenance import code_version, environment, machine
 from kmdr.base.signals import undisturbed
 from kmdr.base.text import tell
@@ -66,11 +67,16 @@ def _exits_raised() -> Iterator[None]:
         os._exit = original
 
 
+def _execute_here(task: Task, provenance: Provenance) -> Answer:
+    with keep_current_folder():
+        return execute(task, provenance)
+
+
 @contextmanager
 def _engine(runner: Runner, workers: Workers, progress: Progress, limit: Limit) -> Iterator[Perform]:
     if runner.backend == "sequential" and not limit.is_limited:
         with pinned(runner.threads), _exits_raised():
-            yield lambda calls: ((call, execute(*call)) for call in calls)
+            yield lambda calls: ((call, _execute_here(*call)) for call in calls)
     elif runner.backend in ("loky", "sequential"):
 
         def perform_here(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
