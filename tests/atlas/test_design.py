@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from kmdr.analysis.results import Results
 from kmdr.atlas import run
 from kmdr.atlas.design import ALL_FEATURES, Method, design, form_names, key_of, method_names, run_key, sizes
 from kmdr.atlas.effects import QUANTITIES, effects, names_of
-from kmdr.atlas.run import _config, _rounds, _wide, cells, run_atlas, wide_lines, with_method
+from kmdr.atlas.run import Cell, _config, _rounds, _wide, cells, run_atlas, wide_lines, with_method, write_facts
 from kmdr.base.errors import UserError
 from kmdr.base.paths import CHECKOUT
 from kmdr.clustering.kmeans import Protocol
@@ -21,6 +22,9 @@ from kmdr.datasets import registry
 from kmdr.reporting import build
 from kmdr.reporting.contents import read_contents
 from kmdr.reporting.parts import make_parts
+from kmdr.results.check import fact_faults
+from kmdr.results.checksums import write_table
+from kmdr.results.reader import fact_texts
 from rows import HASH, write_rows
 
 
@@ -67,6 +71,30 @@ def test_an_r_that_a_method_cannot_provide_is_left_out_with_the_reason():
     assert found["random signs"].left_out == ()
     assert found["svd, rank k"].r_grid == (2,)
     assert found["none"].r_grid == (2000,)
+
+
+def test_facts_of_several_runs_are_kept_and_can_be_read_without_lines(tmp_path, monkeypatch):
+    """A fact without lines was reported as damaged, and a run on another dataset removed the traits of the first."""
+    monkeypatch.setattr(run.datasets, "load", lambda name, options: SimpleNamespace(A=len(name), k=3))
+    monkeypatch.setattr(run, "traits", lambda A, k: {"n": A, "share": A / k})
+    plan, omits = design(), ((5, "too wide, by 1"),)
+
+    def write(dataset, method, left_out=()):
+        write_facts(plan, [Cell(dataset, "raw", method, (2,), left_out)], tmp_path)
+        facts = {name: fact_texts(tmp_path, tmp_path / "facts" / f"{name}.csv") for name in ("traits", "left_out")}
+        return facts["traits"]["dataset"].tolist(), facts["left_out"][["dataset", "method", "r"]].to_numpy().tolist()
+
+    assert write("usps", "svd") == (["usps"], [])
+    assert not [*fact_faults(tmp_path)]
+    assert write("usps", "svd", omits) == (["usps"], [["usps", "svd", "5"]])
+    assert write("coil20", "variance", omits)[1] == [["usps", "svd", "5"], ["coil20", "variance", "5"]]
+    first = (tmp_path / "facts" / "traits.csv").read_text()
+    assert write("coil20", "svd", omits)[0] == ["usps", "coil20"]
+    assert (tmp_path / "facts" / "traits.csv").read_text() == first
+    assert write("usps", "svd") == (["coil20", "usps"], [["coil20", "variance", "5"], ["coil20", "svd", "5"]])
+    assert fact_texts(tmp_path, tmp_path / "facts" / "left_out.csv")["reason"].tolist() == ["too wide, by 1"] * 2
+    write_table(tmp_path, "facts/left_out.csv", b"\n")
+    assert write("usps", "svd", omits)[1] == [["usps", "svd", "5"]]
 
 
 def test_each_method_accepts_the_k_means_of_its_cells_and_costly_data_have_fewer_starts(tmp_path):

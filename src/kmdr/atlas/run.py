@@ -4,6 +4,7 @@ import math
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
@@ -17,6 +18,7 @@ from kmdr.atlas.design import ALL_FEATURES, STUDY, TIMES, Design, Form, Method, 
 from kmdr.atlas.effects import KEY, effects, names_of, with_engines
 from kmdr.atlas.traits import traits
 from kmdr.base.errors import UserError
+from kmdr.base.files import DamagedError
 from kmdr.base.outside import import_errors
 from kmdr.base.text import counted, tell
 from kmdr.config.protocols import Config, choice
@@ -24,6 +26,8 @@ from kmdr.datasets import UnavailableError, registry
 from kmdr.harness.jobs import Job, run_jobs
 from kmdr.harness.plan import Limits, duration_text
 from kmdr.results.checksums import write_table
+from kmdr.results.folder import has_file
+from kmdr.results.reader import fact_texts
 from kmdr.results.table import has_rows
 
 _SETTINGS = {
@@ -123,7 +127,10 @@ def available(names: Sequence[str]) -> list[str]:
 
 
 def write_facts(plan: Design, todo: Sequence[Cell], out: Path) -> None:
-    """Write the traits of each matrix, and the r that methods cannot provide with the reasons."""
+    """Write the traits of each matrix, and the r that methods cannot provide with the reasons.
+
+    Lines of earlier runs on other datasets or with other methods are kept.
+    """
     traits_of = []
     for dataset, form in dict.fromkeys((cell.dataset, cell.form) for cell in todo):
         data = datasets.load(dataset, dict(plan.forms[form].options))
@@ -134,8 +141,24 @@ def write_facts(plan: Design, todo: Sequence[Cell], out: Path) -> None:
         for cell in todo
         for r, reason in cell.left_out
     ]
-    for name, lines in (("traits", traits_of), ("left_out", left_out)):
-        write_table(out, f"facts/{name}.csv", tables.csv_bytes(pd.DataFrame(lines)))
+    # A table without lines needs its columns, or it cannot be read.
+    omitted = pd.DataFrame(left_out, columns=["dataset", "form", "method", "r", "reason"])
+    for name, table, key in (
+        ("traits", pd.DataFrame(traits_of), ["dataset", "form"]),
+        ("left_out", omitted, ["dataset", "form", "method"]),
+    ):
+        replaced = {tuple(getattr(cell, column) for column in key) for cell in todo}
+        earlier = _earlier_lines(out, f"facts/{name}.csv", [*table])
+        kept = earlier[pd.Series([tuple(line) not in replaced for line in earlier[key].to_numpy()], dtype=bool)]
+        write_table(out, f"facts/{name}.csv", tables.csv_bytes(kept) + tables.csv_bytes(table).partition(b"\n")[2])
+
+
+def _earlier_lines(out: Path, name: str, columns: list[str]) -> pd.DataFrame:
+    """Return the lines of a fact as text; none if it is absent, damaged or has other columns."""
+    with suppress(DamagedError):
+        if has_file(out, name) and [*(fact := fact_texts(out, out / name))] == columns:
+            return fact
+    return pd.DataFrame(columns=columns, dtype=object)
 
 
 def _rounds(rule: Rule) -> Iterator[int]:
