@@ -227,7 +227,7 @@ def test_an_interrupted_merge_is_finished_by_the_same_command(tmp_path, monkeypa
     assert writes > 6
 
 
-def test_facts_of_data_are_united_and_facts_of_rows_are_not(tmp_path):
+def test_facts_of_data_are_united_and_facts_of_rows_are_not(tmp_path, capsys):
     parts = {"a": ("usps,1.5", 'tdt2,"x, y"'), "b": ("usps,1.5", "colon,3"), "c": ("isolet,4",)}
     for number, (name, lines) in enumerate(parts.items()):
         folder = results(tmp_path / name, tasks([number]))
@@ -240,6 +240,11 @@ def test_facts_of_data_are_united_and_facts_of_rows_are_not(tmp_path):
     assert (facts / "traits.csv").read_text() == 'dataset,number\nusps,1.5\ntdt2,"x, y"\ncolon,3\n'
     assert (facts / "ranks.csv").read_text() == (tmp_path / "a" / "facts" / "ranks.csv").read_text()
     assert not list(faults(tmp_path / "out"))
+    warnings = capsys.readouterr().err.splitlines()  # the lines of c were omitted in silence
+    assert [line.partition(", as of")[0] for line in warnings] == [
+        f"kmdr: warning: facts/traits.csv has other columns in {tmp_path / name} than in {tmp_path / 'c'}"
+        for name in "ab"
+    ]
 
 
 def write_fact(folder, text, made_from=UNKNOWN, name="traits"):

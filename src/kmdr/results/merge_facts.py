@@ -85,7 +85,7 @@ def _contradiction(known: pd.DataFrame, new: pd.DataFrame, is_united: bool) -> s
 
 
 def check_facts(folders: Sequence[Path], is_same_platform: Callable[[int, int], bool]) -> None:
-    """Compare the facts that folders share, of which the first folder's are kept.
+    """Compare the facts that folders share, of which the first folder's are kept; report those with other columns.
 
     ``is_same_platform`` says whether two folders, by their numbers, were computed on one platform.
 
@@ -98,6 +98,11 @@ def check_facts(folders: Sequence[Path], is_same_platform: Callable[[int, int], 
         for first, file, is_united in _shared(folders[:second], later):
             earlier, name = folders[first], file.relative_to(later)
             tables = fact_texts(earlier, earlier / name), fact_texts(later, file)
+            if is_united and [*tables[0]] != [*tables[1]]:
+                tell(
+                    f"kmdr: warning: {name} has other columns in {earlier} than in {later}, as of another version of "
+                    f"kmdr; only {earlier}'s is kept"
+                )
             if not (difference := _contradiction(*tables, is_united)):
                 continue
             sentence = f"{name} has other values in {earlier} than in {later} ({difference})"
