@@ -352,6 +352,15 @@ def message_of(work):
     return ""
 
 
+@pytest.mark.parametrize("others", [[-1], [-1.0], [0.5], [2.0**63]])
+@pytest.mark.parametrize("form", [list, tuple, lambda labels: [labels, labels]])
+def test_large_whole_numbers_are_labels_of_their_classes(others, form):
+    """numpy makes floats of such a list, and numbers that differ were one class."""
+    labels = [2**63 + 1, 2**63 + 2, *others, 3] * 3
+    rows = kmdr.compare(np.arange(24.0).reshape(12, 2), ["none"], labels=form(labels), repeats=1, progress=False).rows
+    assert rows["k"].tolist() == [4]
+
+
 def test_labels_of_pandas_may_be_missing():
     labels = pd.array([0, 1, None] * 4, dtype="Int64")
     result = kmdr.compare(POINTS, "none", labels=labels, noise=np.nan, r_grid=[2], repeats=1, progress=False)
