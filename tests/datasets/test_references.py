@@ -19,7 +19,7 @@ from kmdr.base.errors import UserError
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task, code_of, current_code
 from kmdr.datasets.check_file import check_files
-from kmdr.datasets.references import classes_of_labelings
+from kmdr.datasets.references import classes_of_labelings, is_noise
 from kmdr.harness.task import Provenance, run
 from kmdr.metrics.references import agreements
 
@@ -121,6 +121,12 @@ def test_noise_is_marked_by_labels_of_any_type(files, rng, values, noise, marked
     expected = np.isnan(labels) if isinstance(marked, float) and np.isnan(marked) else labels == marked
     assert np.array_equal(data.references[0] < 0, expected)
     assert data.references[0][~expected].tolist() == np.unique(labels[~expected], return_inverse=True)[1].tolist()
+
+
+@pytest.mark.parametrize(("noise", "marked"), [("a", [0]), ("a ", [1]), (" b ", [2]), ("c", [])])
+def test_labels_that_differ_in_spaces_are_not_marked_together(noise, marked):
+    labels = np.array(["a", "a ", "b", "d"], object)
+    assert np.flatnonzero(is_noise(labels, noise)).tolist() == marked
 
 
 @pytest.mark.parametrize("dtype", [float, int])

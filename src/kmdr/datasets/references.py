@@ -68,7 +68,8 @@ def classes_of_labelings(labelings: Sequence[tuple[Any, str]], noise: str) -> ND
 def is_noise(labels: Any, noise: str) -> NDArray[np.bool_]:
     """Return a mask of the labels that mark noise.
 
-    They are equal to the label of noise as numbers, if they are numbers, else as texts. A label of noise by which
+    They are equal to the label of noise as numbers, if they are numbers, else as texts; without surrounding spaces if
+    no label has the same ones. A label of noise by which
     tables mark a missing value, such as ``nan``, is equal to missing labels.
     """
     array = np.ravel(_array(labels))
@@ -81,11 +82,14 @@ def is_noise(labels: Any, noise: str) -> NDArray[np.bool_]:
     if number is not None and array.dtype.kind in "iufb":
         return np.asarray(array == number)
     texts = {noise.strip(), noise.strip().title()} if noise.strip().lower() in ("true", "false") else {noise.strip()}
+    is_written_so = any(isinstance(label, str) and label == noise for label in array.tolist())
 
     def marks(label: Any) -> bool:
         label = np.squeeze(label).item() if isinstance(label, np.ndarray) and label.size == 1 else label
         if number is not None and isinstance(label, int | float) and not isinstance(label, bool):
             return bool(label == number)
+        if is_written_so and isinstance(label, str):  # such as "a", where "a " is another class
+            return label == noise
         return (label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)).strip() in texts
 
     return np.fromiter(map(marks, array.tolist()), bool, array.size)
