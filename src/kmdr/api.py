@@ -155,11 +155,11 @@ def _array(name: str, value: Any) -> Any:
 def _labels(labels: Any) -> Any:
     """Return labels as `from_arrays` takes them: a list of arrays and a DataFrame unchanged, else an array."""
     if isinstance(labels, list | tuple) and any(np.ndim(part) == 1 for part in labels[:1]):
-        return [_one_labeling(part) for part in labels]
-    return _one_labeling(labels)
+        return [_labeling(part) for part in labels]
+    return _labeling(labels)
 
 
-def _one_labeling(labels: Any) -> Any:
+def _labeling(labels: Any) -> Any:
     """Return the labels of one labeling as an array; a list of them if float64 would round its large whole numbers."""
     array = _array("labels", labels)
     is_exact = not isinstance(labels, list | tuple) or array.dtype.kind != "f"
