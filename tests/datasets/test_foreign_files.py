@@ -573,12 +573,12 @@ def test_a_column_of_arrow_is_read_as_the_same_column_of_other_tables(tmp_path, 
     )
     table = pa.table({"x": rng.standard_normal(12), "v": arrow_columns()[name], "label": [0, 1, 2] * 4})
     write_arrow(tmp_path / "t.feather", table)
-    write_arrow(tmp_path / "t.arrow", table, stream=True)
+    write_arrow(tmp_path / "t.arrows", table, stream=True)
     plain = arrow_columns()[name]
     plain = plain.dictionary_decode() if pa.types.is_dictionary(plain.type) else plain
     plain = plain.cast(pa.string()) if name == "bytes" else plain
     table.set_column(1, "v", plain).to_pandas().to_csv(tmp_path / "t.csv", index=False)
-    others = ["t.arrow", "t.csv"]
+    others = ["t.arrows", "t.csv"]
     if name not in ("codes of decimals", "decimals of 256 bits"):  # which pyarrow cannot write
         pq.write_table(table, tmp_path / "t.parquet")
         others.append("t.parquet")

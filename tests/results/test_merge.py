@@ -109,6 +109,15 @@ def test_into_a_folder_that_has_rows_and_twice_is_the_same_as_once(tmp_path):
     assert faults(a) == []
 
 
+@pytest.mark.parametrize("below", ["environments", "facts", "new/deeper"])
+def test_a_target_inside_a_folder_that_is_only_read_is_refused(tmp_path, below, capsys):
+    a, b = results(tmp_path / "a", tasks([0])), results(tmp_path / "b", tasks([1]))
+    before = files_of(a)
+    assert exit_status(lambda: COMMANDS["merge"]([str(a), str(b), "-o", str(a / below)])) == 2
+    assert f"{a / below} is inside {a}" in capsys.readouterr().err
+    assert files_of(a) == before
+
+
 @pytest.mark.parametrize("existing", [True, False])
 @pytest.mark.parametrize(
     "change", [{"objective": 0.7}, {"accuracy": 0.25}, {"metrics": '{"mine":2}'}], ids=lambda change: next(iter(change))

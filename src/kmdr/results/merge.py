@@ -277,9 +277,12 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
     Raises
     ------
     UserError
-        If a folder has no rows or is damaged, or a trial or a fact has different numbers in two folders. Nothing is
-        written then.
+        If a folder has no rows or is damaged, or a trial or a fact has different numbers in two folders, or the target
+        is inside one of the folders. Nothing is written then.
     """
+    for folder in folders:
+        if folder.resolve() in target.resolve().parents:
+            raise UserError(f"{target} is inside {folder}, which a merge only reads; choose a folder outside it")
     others = [read(folder) for folder in folders if folder.resolve() != target.resolve()]
     tally(others, target)  # before a new target is created
     _check_facts(others)

@@ -48,7 +48,8 @@ _EXTENSIONS = {
     ".parquet": "parquet", ".pq": "parquet", ".xlsx": "xlsx", ".xlsm": "xlsx", ".mtx": "mtx", ".h5": "hdf5",
     ".hdf5": "hdf5", ".h5ad": "hdf5", ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight",
     ".arff": "arff", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".dta": "stata", ".rds": "r", ".rda": "r",
-    ".rdata": "r", ".feather": "feather", ".arrow": "feather", ".idx": "idx",
+    ".rdata": "r", ".feather": "feather", ".arrow": "feather", ".arrows": "feather",
+    ".idx": "idx",
     **dict.fromkeys(vectors.SUFFIXES, "vectors"),
 }  # fmt: skip
 # The reader of each format. A reader gets the first path, the most bytes that the matrix may take, and the options.
