@@ -113,9 +113,11 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "In `tables/*.csv`, `figures/*.csv`": ("hostile_results::a_cell_that_a_spreadsheet_would_compute_is_text",),
     "`rows.csv` and `facts/*.csv` are data": ("hostile_results::rows_are_read_as_they_were_written",),
     "16 MiB": ("folder_memory::a_larger_json_file_is_refused_with_size_and_limit",),
-    "64 MiB": (
+    "128 MiB": (
         "folder_memory::a_table_of_too_many_short_rows_is_refused_with_the_limit",
         "folder_memory::a_larger_table_is_refused_with_size_and_limit",
+    ),
+    "64 MiB": (
         "folder_memory::labels_that_claim_more_than_they_are_take_no_memory",
         "hostile_results::a_table_that_unpacks_to_far_more_than_it_is_is_refused_before_it_is_unpacked",
     ),

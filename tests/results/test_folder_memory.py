@@ -57,7 +57,7 @@ def sparse_table(folder):
         file.truncate(6 << 30)
 
 
-def large_task_files(folder, count=12):
+def large_task_files(folder, count=24):
     for number in range(count):
         path = folder / "tasks" / "s" / "d" / "none-0123456789ab" / f"{number:04d}-0123456789ab.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
