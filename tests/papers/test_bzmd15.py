@@ -546,3 +546,11 @@ def test_the_open_point_on_the_laplacian_code_states_what_was_measured():
     assert "at r = 100 goes 0.200 → 0.500 on COIL20, 0.200 → 0.400 on PIE" in answer
     with pytest.raises(NotRunError):
         claims.ANSWERS["laplacian_code"](results())
+
+
+@pytest.mark.filterwarnings("error")
+def test_accuracies_that_are_equal_but_for_rounding_are_compared_without_a_warning(rng):
+    lower, higher = pd.Series(rng.uniform(0.4, 0.5, 10)), pd.Series(np.repeat([0.9, 0.9 + 1e-16], 5))
+    component = claims._mean_below("", lower, higher)
+    assert component.p_for < 1e-6 < component.p_against
+    assert component.low < component.effect < component.high < 0

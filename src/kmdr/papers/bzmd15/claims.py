@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
@@ -475,9 +476,13 @@ def _mean_below(label: str, lower: "pd.Series[float]", higher: "pd.Series[float]
     if n > 1 and np.ptp(lower) == np.ptp(higher) == 0:  # runs without randomness
         low, high, p_for, p_against = difference, difference, float(difference >= 0), float(difference < 0)
     elif n > 1:
-        less, greater = (ttest_ind(lower, higher, equal_var=False, alternative=side) for side in ("less", "greater"))
+        with catch_warnings():  # one of them may be constant; the test allows a variance of 0
+            simplefilter("ignore", RuntimeWarning)
+            less, greater, both = (
+                ttest_ind(lower, higher, equal_var=False, alternative=side) for side in ("less", "greater", "two-sided")
+            )
         p_for, p_against = float(less.pvalue), float(greater.pvalue)
-        low, high = map(float, ttest_ind(lower, higher, equal_var=False).confidence_interval(1 - LEVEL))
+        low, high = map(float, both.confidence_interval(1 - LEVEL))
     return Component(label, difference, low, high, p_for, p_against, n, "P", bounds=(-math.inf, 0.0))
 
 
