@@ -125,7 +125,7 @@ SHOWN_BY: dict[str, tuple[str, ...]] = {
     "1 MiB": ("hostile_results::a_long_line_or_ten_million_columns_are_refused",),
     "8 MiB": ("folder_memory::a_larger_table_is_refused_with_size_and_limit",),
     "A file beyond its limit": ("folder_memory::a_larger_table_is_refused_with_size_and_limit",),
-    "Measured with tables near the limit": ("folder_memory::no_folder_takes_more_than_half_a_gibibyte",),
+    "Measured with two folders": ("folder_memory::no_folder_takes_more_than_half_a_gibibyte",),
     "`scripts/fuzz_folder.py` runs": ("fuzz::hosted_checks_are_those_of_the_project",),
 }
 
