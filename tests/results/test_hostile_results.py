@@ -449,10 +449,10 @@ def test_rows_are_read_as_they_were_written(folder, rng):
 
 
 def test_a_table_that_unpacks_to_far_more_than_it_is_is_refused_before_it_is_unpacked(folder):
-    packed = lzma.compress((folder / "rows.csv").read_bytes() + b"\n" * (1 << 27))
+    packed = lzma.compress((folder / "rows.csv").read_bytes() + b"\n" * table.MOST_BYTES)
     (folder / "rows.csv").unlink()
     (folder / "rows.csv.xz").write_bytes(packed)
-    stated = f"{len(packed)} bytes, decompressed at least .* more than the limit of {1 << 26};"
+    stated = f"{len(packed)} bytes, decompressed at least .* more than the limit of {table.MOST_BYTES};"
     with pytest.raises(UserError, match=stated):
         build(folder, studies())
 

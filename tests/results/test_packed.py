@@ -169,7 +169,7 @@ def test_a_damaged_compressed_file_is_one_sentence_and_repaired(whole, tmp_path,
 def test_a_bomb_is_refused_without_taking_memory(tmp_path):
     (tmp_path / "facts").mkdir()
     block, packer = bytes(1 << 20), lzma.LZMACompressor(check=lzma.CHECK_SHA256, preset=0)
-    bomb = b"".join([*(packer.compress(block) for _ in range(80)), packer.flush()])
+    bomb = b"".join([*(packer.compress(block) for _ in range(160)), packer.flush()])
     for name in ("configs.jsonl", "asked.json", "facts/a.csv"):
         (tmp_path / f"{name}.xz").write_bytes(bomb)
         with pytest.raises(DamagedError, match="more than"):
