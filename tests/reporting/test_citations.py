@@ -134,16 +134,3 @@ def test_every_citation_names_a_value_of_the_committed_results(sentence, committ
             select(committed, field)
         except LookupError as error:
             pytest.fail(f"the sentence “{sentence.text}” is omitted because {field!r} names no value ({error})")
-
-
-def test_the_change_of_numbers_as_the_view_shows_them_is_decimal():
-    lines = [
-        {"method": m, "r": [9], "centre": [c], "low": [0], "high": [1], "n": [2]}
-        for m, c in enumerate((0.1887, 0.1912))
-    ]
-    view = {
-        "dataset": "pie", "studies": ["s"], "methods": ["all features", "RP"], "reducers": ["none", "random_sign"],
-        "lines": {"accuracy": lines},
-    }  # fmt: skip
-    assert f"{0.1912 - 0.1887:+.3f}" == "+0.002"
-    assert f"{answers_table({'views': [view]})['change'].iloc[1]:+.3f}" == "+0.003"

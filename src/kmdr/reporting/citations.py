@@ -90,8 +90,7 @@ def answers_table(explored: Mapping[str, Any]) -> pd.DataFrame:
                 of_line = quantity, view["methods"][line["method"]]
                 cells = zip(*(line[name] for name in ("r", "centre", "low", "high", "n")), strict=True)
                 for r, centre, *others in cells:
-                    # Numbers of the view are decimal; without this, 0.1912 − 0.1887 would be shown as 0.002.
-                    change = None if whole is None or centre is None else round(centre - whole, 12)
+                    change = None if whole is None or centre is None else centre - whole
                     rows.append((*of_view, *of_line, r, centre, *others, change))
     numeric = ["centre", "low", "high", "n", "change"]
     table = pd.DataFrame(rows, columns=["dataset", "studies", "quantity", "method", "r", *numeric])
