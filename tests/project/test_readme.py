@@ -111,7 +111,7 @@ def test_the_figures_of_the_answer_follow_from_the_rows(rows):
     F, P = images["F"], images["P"]
     text = " ".join(README.split()).replace("−", "-")
     assert f"random projection to 100 dimensions gives {F.min():.3f} to {F.max():.3f} times the objective F" in text
-    assert f"changes the accuracy P by {P.min():+.2f} to {P.max():+.2f}," in text
+    assert f"changes the accuracy P by {P.min():+.3f} to {P.max():+.3f}," in text
     shares = 100 * images["time"]
     assert f"takes {shares.min():.0f} to {shares.max():.0f} % of the time" in text
     nips = rows[(rows["study"] == "lf20_nips") & rows["reducer"].isin(["random_sign", "leverage_approx"])]

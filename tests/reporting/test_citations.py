@@ -19,6 +19,7 @@ from kmdr.reporting.citations import _FIELD, answers_table, select, source_names
 from kmdr.reporting.contents import read_contents
 from kmdr.reporting.explore import explored
 from kmdr.reporting.parts import Context, make_part
+from rows import make_rows
 
 
 def fields(sentence: Sentence) -> list[str]:
@@ -134,3 +135,14 @@ def test_every_citation_names_a_value_of_the_committed_results(sentence, committ
             select(committed, field)
         except LookupError as error:
             pytest.fail(f"the sentence “{sentence.text}” is omitted because {field!r} names no value ({error})")
+
+
+def test_a_change_is_rounded_once():
+    """The means differ by 0.0025, and the rounded means by 0.191 − 0.189."""
+    rows = [
+        make_rows("s", "usps", "none", 256, accuracy=0.18869),
+        make_rows("s", "usps", "gaussian", 9, accuracy=0.19124),
+    ]
+    table = answers_table(explored(pd.concat(rows), [])).set_index(["quantity", "r"])["change"]
+    assert (table["accuracy", 9], table["accuracy", 256]) == (0.003, 0.0)
+    assert table["objective"].isna().all()

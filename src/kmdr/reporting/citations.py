@@ -79,19 +79,17 @@ def answers_table(explored: Mapping[str, Any]) -> pd.DataFrame:
     DataFrame
         ``studies``: of the experiment, separated by spaces. ``method``: as the view names it. ``centre``, ``low``,
         ``high`` and ``n``: the mean, or of times the median, with its interval and number. ``change``: the difference
-        of the centre from that of k-means on all features.
+        of the centre of a score, such as accuracy, from that of k-means on all features.
     """
     rows = []
     for view in explored.get("views", ()):
         of_view = view["dataset"], " ".join(view["studies"])
         for quantity, lines in view["lines"].items():
-            whole = next((x["centre"][0] for x in lines if view["reducers"][x["method"]] == "none"), None)
             for line in lines:
                 of_line = quantity, view["methods"][line["method"]]
-                cells = zip(*(line[name] for name in ("r", "centre", "low", "high", "n")), strict=True)
-                for r, centre, *others in cells:
-                    change = None if whole is None or centre is None else centre - whole
-                    rows.append((*of_view, *of_line, r, centre, *others, change))
+                changes = line.get("change", [None] * len(line["r"]))
+                cells = zip(*(line[name] for name in ("r", "centre", "low", "high", "n")), changes, strict=True)
+                rows += [(*of_view, *of_line, *cell) for cell in cells]
     numeric = ["centre", "low", "high", "n", "change"]
     table = pd.DataFrame(rows, columns=["dataset", "studies", "quantity", "method", "r", *numeric])
     return table.astype(dict.fromkeys(numeric, float))

@@ -69,9 +69,10 @@ def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[s
     dict
         ``quantities``: label, format, direction and statistic of each quantity. ``styles``: the look of each method.
         ``views``: one per experiment, the usual one of each dataset first, with a line for each method and quantity,
-        and the methods that may be the best at each r. ``overviews``: ranks and profiles over the datasets of each
-        paper's studies that flip no choice, each in its usual experiment, and of custom runs (key ``""``). Numbers are
-        rounded as the page shows them.
+        and the methods that may be the best at each r. A line of a score, such as accuracy, has the ``change``
+        of its centres from that of k-means on all features. ``overviews``: ranks and profiles over the
+        datasets of each paper's studies that flip no choice, each in its usual experiment, and of custom runs (key
+        ``""``). Numbers are rounded as the page shows them.
     """
     known = {study["name"]: study for study in configs}
     quantities = all_quantities()
@@ -111,6 +112,7 @@ def _view(experiment: Experiment, looks: Mapping[Method, Style], quantities: Map
     methods = list(looks)
     lines: dict[str, list[dict[str, Any]]] = {}
     for name, quantity in quantities.items():
+        centres: dict[int, list[float]] = {}
         for number, method in enumerate(methods):
             samples = {r: trial.samples[name].values for r, trial in sorted(experiment.trials[method].items())}
             intervals = {r: summary(name, values) for r, values in samples.items() if len(values)}
@@ -120,6 +122,11 @@ def _view(experiment: Experiment, looks: Mapping[Method, Style], quantities: Map
                 line = dict(zip(("centre", "low", "high"), numbers, strict=False))
                 sizes = [interval.size for interval in intervals.values()]
                 lines.setdefault(name, []).append({"method": number, "r": list(intervals), "n": sizes, **line})
+                centres[number] = [centre for centre, *_ in intervals.values()]
+        whole = next((centres[number][0] for number in centres if methods[number][0] == "none"), None)
+        if whole is not None and not quantity.less:
+            for curve in lines[name]:
+                curve["change"] = [shown(centre - whole, quantity.form) for centre in centres[curve["method"]]]
     ranked = {name: q for name, q in quantities.items() if name in RANKED or name not in QUANTITIES}
     if "relative_objective" not in lines:
         ranked["objective"] = quantities["objective"]

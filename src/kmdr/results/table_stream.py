@@ -15,8 +15,8 @@ from kmdr.results.checksums import check_note, read_note
 from kmdr.results.folder import open_file
 from kmdr.results.packed import SUFFIX, Unpacked
 
-# Bytes of a table, decompressed, that are read unless the user allows more: about 330 000 rows. All
-# studies together have 200 000.
+# Bytes of a table, decompressed, that are read unless the user allows more: about 330 000 rows.
+# All studies together have 200 000.
 MOST_BYTES = 1 << 27
 # One row is allowed for each so many bytes, because even a short row takes memory; the rows of kmdr have 400 bytes.
 _BYTES_PER_ROW = 320
