@@ -41,6 +41,18 @@ def _name_the_line_of_a_crash() -> None:
         faulthandler.enable()
 
 
+def _exit(status: int) -> None:
+    """End this process, also if a method left a thread behind, for which the interpreter would wait."""
+    import atexit
+    import threading
+
+    if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 def main() -> None:
     """Run the command of ``sys.argv`` and exit: see `kmdr.cli.commands.main`."""
     _import_nothing_from_the_current_folder()
@@ -53,7 +65,7 @@ def main() -> None:
     gc.set_threshold(50_000)  # imports make many objects of which none is garbage
     status = exit_status(_command_line)
     gc.freeze()  # nor need the interpreter look for garbage when it exits
-    sys.exit(status)
+    _exit(status)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ ROGUE = dedent("""
     import signal
     import subprocess
     import sys
+    import threading
     import time
 
     import numpy as np
@@ -80,6 +81,8 @@ ROGUE = dedent("""
         "leave": lambda: sys.exit(4),
         "panic": panic,
         "interrupt": interrupt,
+        "fork": os.fork,
+        "thread": lambda: threading.Thread(target=time.sleep, args=(10**6,)).start(),
     }
 
     class Rogue:
@@ -116,7 +119,7 @@ LIMITS = ("runner.limit.seconds=4", "runner.limit.memory=200M")
 def rogue(tmp_path, monkeypatch):
     (tmp_path / "rogue.py").write_text(ROGUE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(kmdr.__file__).parents[1])]))
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path
@@ -689,9 +692,46 @@ def test_a_module_that_raises_is_refused_as_without_limits(tmp_path, monkeypatch
 
 def test_a_crash_without_limits_names_the_line_of_the_method(rogue, monkeypatch):
     monkeypatch.setenv("ROGUE", "2:crash")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(rogue), str(Path(kmdr.__file__).parents[1])]))
     command = [sys.executable, "-m", "kmdr", *SETTINGS, "r_grid=[2]", "runner=sequential", "out=crashed"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == -signal.SIGSEGV
     assert "Segmentation fault" in ended.stderr
     assert "rogue.py" in ended.stderr
+
+
+# -- what a method leaves behind -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runner", ["sequential", "loky"])
+def test_a_process_that_a_method_forks_neither_answers_nor_continues_the_run(runner, rogue, monkeypatch, capfd):
+    settings = [*SETTINGS[:5], "repeats=4", "r_grid=[2]", *SETTINGS[-2:], f"runner={runner}"]
+    assert run_jobs([compose(*settings, "out=good")]) == 0
+    monkeypatch.setenv("ROGUE", "2:fork")
+    capfd.readouterr()
+    first, status = os.getpid(), run_jobs([compose(*settings, "out=bad")])
+    if os.getpid() != first:
+        os._exit(0)
+    assert status == 0
+    time.sleep(1)  # a copy of this process would report the end of the run, too
+    assert capfd.readouterr().out.count("rows.csv: 4 rows") == 1
+    assert computed(read_rows(rogue / "bad" / "rows.csv")) == computed(read_rows(rogue / "good" / "rows.csv"))
+
+
+def test_a_process_that_a_method_forks_does_not_return_from_a_comparison(rogue, monkeypatch, rng):
+    monkeypatch.setenv("ROGUE", "2:fork")
+    first, processes = os.getpid(), rogue / "processes"
+    kmdr.compare(rng.standard_normal((40, 8)), ["rogue.Rogue"], k=3, r_grid=[2], repeats=2, progress=False)
+    with processes.open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    if os.getpid() != first:
+        os._exit(0)
+    time.sleep(1)
+    assert processes.read_text() == f"{first}\n"
+
+
+def test_a_command_ends_although_a_method_left_a_thread(rogue, monkeypatch):
+    monkeypatch.setenv("ROGUE", "2:thread")
+    command = [sys.executable, "-m", "kmdr", *SETTINGS, "r_grid=[2]", "runner=sequential", "out=left"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0
+    assert "rows.csv: 2 rows" in ended.stdout

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from kmdr import datasets, reducers
 from kmdr.base.errors import UserError
 from kmdr.base.limits import UNLIMITED, Limit, begin
-from kmdr.base.outside import allow
+from kmdr.base.outside import allow, end_forks
 from kmdr.base.provenance import code_version, environment, machine
 from kmdr.base.text import short_hash, tell
 from kmdr.base.threads import pin
@@ -100,7 +100,8 @@ def execute(task: Task, provenance: Provenance, *, timed: bool = True) -> Answer
                 f"{task.folder} has other data than when this run began; another command prepared {task.dataset} "
                 "again, so run the same command again"
             )
-        return Answer(run(task, data, provenance, timed=timed))
+        with end_forks():
+            return Answer(run(task, data, provenance, timed=timed))
     except UserError as error:  # damaged or changed data: the other tasks continue
         return Answer(failed(task, provenance, str(error)))
 
@@ -228,7 +229,8 @@ def limited(
 
 def _begun(function: Callable[..., Any], *arguments: Any) -> Any:
     begin()
-    return function(*arguments)
+    with end_forks():
+        return function(*arguments)
 
 
 # -- on another machine ----------------------------------------------------------------------------------------------
