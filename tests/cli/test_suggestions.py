@@ -364,3 +364,23 @@ def test_a_near_match_is_not_buried_by_other_names(names):
     text = str(unknown("thing", f"{names[0]}x", names))
     assert "did you mean " in text
     assert ("valid: " in text) == (len(names) <= 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("runner.limit={sconds:5}", "no setting is named 'runner.limit.sconds'; did you mean 'runner.limit.seconds'?"),
+        ("kmeans={n_ini:2}", "no setting is named 'kmeans.n_ini'; did you mean 'kmeans.n_init'?"),
+        ("runner.limit=[1]", "runner.limit is a group of settings; set one of them: runner.limit.seconds, runner."),
+    ],
+)
+def test_a_key_of_a_group_in_braces_is_named_in_full(text, said):
+    with pytest.raises(UserError) as raised:
+        compose_configs("dataset=synth", text)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["grid=coarse.yaml", "reducer=svd.yaml", "reducer=svd.yml", "reducer=none,svd.yaml"])
+def test_a_choice_is_named_without_the_ending_of_its_file(text):
+    with pytest.raises(UserError, match=r"named '(coarse|svd)\.ya?ml'; did you mean '(coarse|svd)'\?"):
+        check_names(["dataset=synth", text])

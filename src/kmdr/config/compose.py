@@ -63,6 +63,13 @@ def _first_line(error: BaseException) -> str:
     return f"{first} {second}".rstrip() if first.endswith(":") else first or type(error).__name__
 
 
+def _valid_names(overrides: Sequence[str]) -> list[str]:
+    """Return the names of all settings under the choices of groups among some overrides."""
+    choices = [text for text in overrides if re.fullmatch(r"(dataset|reducer|kmeans|runner|grid)=\w+", text)]
+    with _hydra():
+        return list(_keys(hydra.compose("config", overrides=choices)))
+
+
 def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
     """Return an error of Hydra or OmegaConf as a sentence; the overrides are the command's."""
     if isinstance(error, OverrideParseException):
@@ -81,13 +88,16 @@ def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
         r"Could not override '([^']+)'|No match in the defaults list\. To append.*?'\+?([^'=@]+)", str(error)
     )
     if named:
-        key = named[1] or named[2]
-        choices = [text for text in overrides if re.fullmatch(r"(dataset|reducer|kmeans|runner|grid)=\w+", text)]
-        with _hydra():
-            names = list(_keys(hydra.compose("config", overrides=choices)))
+        within = re.search(r"not in struct\s+full_key: (\S+)", str(error.__cause__))  # of NAME={KEY:VALUE}
+        names = _valid_names(overrides)
+        key = within[1] if within and within[1].rpartition(".")[0] in names else named[1] or named[2]
         siblings = [name for name in names if name.rpartition(".")[0] == key.rpartition(".")[0]]
         return unknown_key(key, overrides, siblings or names)
     text = _first_line(error)
+    if merged := re.match(r"Error merging override ([\w.]+)=", text):
+        inner = [name for name in _valid_names(overrides) if name.rpartition(".")[0] == merged[1]]
+        if inner:
+            return UserError(f"{merged[1]} is a group of settings; set one of them: {', '.join(inner)}")
     if missing := re.match(r"Interpolation key '([^']+)' not found", str(error)):
         setting = next((shown(given) for given in overrides if "${" in given and missing[1] in given), "a setting")
         text = f"{setting} refers to {shown(missing[1])}, which is not a setting; name one"

@@ -117,9 +117,9 @@ def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True)
 
 
 def is_import_path(name: str) -> bool:
-    """Return whether a name has the form of an import path, ``package.module.Class``."""
+    """Return whether a name has the form of an import path, ``package.module.Class``, and not that of a YAML file."""
     parts = name.split(".")
-    return len(parts) > 1 and all(map(str.isidentifier, parts))
+    return len(parts) > 1 and all(map(str.isidentifier, parts)) and parts[-1] not in ("yaml", "yml")
 
 
 def unknown_choice(group: str, name: str, valid: Collection[str]) -> UserError:
