@@ -5,6 +5,7 @@ import gzip
 import json
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -379,3 +380,36 @@ def test_lines_may_end_in_any_way_and_not_all_alike(tmp_path, ends):
     (tmp_path / "a.csv").write_text("".join(map("".join, zip(rows, marks, strict=True))), newline="")
     A, _, names = readers.read(tmp_path / "a.csv")
     assert (names, A.tolist()) == (("a", "b", "c"), [[1.5, 2, 3], [2.5, 3, 4], [0.5, 1, 7]])
+
+
+# Labels of three classes, with spaces around some.
+SPACED = ["a", "a ", "b", " b", "a\t", "c"]
+
+
+def _write_spaced(name, table):
+    if name.endswith(".csv"):
+        table.to_csv(name, index=False)
+    elif name.endswith(".jsonl"):
+        table.to_json(name, orient="records", lines=True)
+    elif name.endswith(".dta"):
+        table.to_stata(name, write_index=False)
+    elif name.endswith(".npz"):
+        np.savez(name, X=table[["x", "y"]].to_numpy(), y=table["label"].to_numpy(str))
+    elif name.endswith(".mat"):
+        scipy.io.savemat(name, {"X": table[["x", "y"]].to_numpy(), "y": table["label"].to_numpy(object)})
+    else:
+        lines = [f"{row.x},{row.y},'{row.label}'" for row in table.itertuples()]
+        classes = ",".join(map(repr, SPACED[:4]))
+        head = (
+            f"@relation t\n@attribute x numeric\n@attribute y numeric\n@attribute label {{{classes},'a\t','c'}}\n@data"
+        )
+        Path(name).write_text("\n".join([head, *lines, ""]))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.dta", "t.npz", "t.mat", "t.arff"])
+def test_spaces_around_labels_are_no_part_of_them_in_any_format(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"x": [1.0, 2, 3, 4, 5, 6], "y": [2.0, 1, 0, 3, 4, 4], "label": SPACED})
+    _write_spaced(name, table)
+    _, classes, _ = readers.read(name)
+    assert classes.tolist() == [0, 0, 1, 1, 0, 2]

@@ -126,7 +126,7 @@ def read_content(options: FileOptions) -> Content:
     if kind != "parts":  # whose reader selects the columns
         content = preprocessing.select_columns(first, content, options.columns, drop)
     if content.labels is not None:
-        content.labelings = [(without_empty(labels), where) for labels, where in content.labelings]
+        content.labelings = [(without_empty(_without_spaces(labels)), where) for labels, where in content.labelings]
     tables.refuse_nested(content, first.name)
     content.warnings += tuple(tables.doubts(content, first.name))
     _check_noise(content, options.noise, first.name)
@@ -192,6 +192,20 @@ def _check_noise(content: Content, noise: str, name: str) -> None:
         raise UserError(f"option noise is {noise!r}, but no labels of {name} are used; name them, or remove noise")
     if noise and not any(is_noise(labels, noise).any() for labels, _ in content.labelings):
         content.warnings += (f"no point has the label {noise!r}, which marks noise",)
+
+
+def _without_spaces(labels: Any) -> Any:
+    """Return labels without the spaces around texts: readers of text remove them, other formats keep them."""
+    array = np.asarray(labels)
+    if array.dtype.kind in "US":
+        return np.strings.strip(array)
+    if array.dtype.kind != "O":
+        return labels
+    stripped = np.empty(array.shape, object)
+    for at, label in np.ndenumerate(array):
+        is_cell = isinstance(label, np.ndarray)  # of a MAT file
+        stripped[at] = _without_spaces(label) if is_cell else label.strip() if isinstance(label, str | bytes) else label
+    return stripped
 
 
 def _described(labels: Any, where: str) -> tuple[Any, str]:
