@@ -323,14 +323,13 @@ FOLDERS = (
 )  # fmt: skip
 
 
-@given(
-    st.sampled_from([*FOLDERS, "conf", "conf/dataset", "conf/studies", "conf/study/more", "papers/own25/studies/more"]),
-    st.sampled_from(["mine.yaml", "mine.yml", "mine.txt", ".mine.yaml"]),
-)
-@example("conf/dataset", "mine.yaml")
-@example("conf", "config.yaml")
-def test_a_configuration_that_is_not_read_is_named_once(tmp_path_factory, folder, name):
-    root = tmp_path_factory.mktemp("plugin")
+OTHER_FOLDERS = ("conf", "conf/dataset", "conf/studies", "conf/study/more", "papers/own25/studies/more")
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, *OTHER_FOLDERS])
+@pytest.mark.parametrize("name", ["mine.yaml", "mine.yml", "mine.txt", ".mine.yaml", "config.yaml"])
+def test_a_configuration_that_is_not_read_is_named_once(tmp_path, folder, name):
+    root = tmp_path / "plugin"
     (root / "papers" / "own25").mkdir(parents=True)
     (root / "papers" / "own25" / "paper.toml").write_text("title = 'T'\nauthors = 'A'\nvenue = 'V'\nyear = 2025\n")
     (root / folder).mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,8 @@
 
 import json
 import math
+from copy import deepcopy
+from functools import cache
 
 import numpy as np
 import pytest
@@ -31,9 +33,15 @@ def arguments(draw):
     return draw(st.sampled_from([value, value, value, "x" * 20_000]))
 
 
+@cache
+def composed():
+    (config,) = compose_configs("dataset=digits", "reducer=none", "repeats=1")
+    return config
+
+
 def tasks_of(**changes):
     """Return the tasks of an experiment whose groups of settings have some changes."""
-    (config,) = compose_configs("dataset=digits", "reducer=none", "repeats=1")
+    config = deepcopy(composed())
     config |= {name: config[name] | change for name, change in changes.items()}
     data = from_arrays(np.arange(24.0).reshape(8, 3) % 5, [0, 1] * 4, name="digits")
     return Experiment.from_config(config | {"r_grid": [2]}).tasks(data, None)
