@@ -305,10 +305,18 @@ def matched(old: Sample, new: Sample) -> tuple[Sample, Sample]:
     """Return the parts of two samples that are of the repetitions in both, in the order of the first."""
     if np.array_equal(old.repetitions, new.repetitions):  # as usual: thousands of samples are compared
         return old, new
-    positions = {tuple(repetition): position for position, repetition in enumerate(new.repetitions.tolist())}
-    matches = np.array([positions.get(tuple(repetition), -1) for repetition in old.repetitions.tolist()], dtype=int)
+    numbers = _distinct(np.concatenate([old.repetitions, new.repetitions]))
+    positions = np.full(len(numbers), -1)  # of each repetition in the second sample
+    positions[numbers[len(old.values) :]] = np.arange(len(new.values))
+    matches = positions[numbers[: len(old.values)]]
     first, second = matches >= 0, matches[matches >= 0]
     return Sample(old.repetitions[first], old.values[first]), Sample(new.repetitions[second], new.values[second])
+
+
+def _distinct(repetitions: NDArray[Any]) -> NDArray[np.int64]:
+    """Return a number for each repetition, the same for equal ones and less than their count."""
+    seeds, repeats = (pd.factorize(column)[0].astype(np.int64) for column in repetitions.T)
+    return np.asarray(pd.factorize(seeds * len(repetitions) + repeats)[0])
 
 
 def _paired(old: NDArray[np.float64], new: NDArray[np.float64], quantity: Quantity) -> Component | None:

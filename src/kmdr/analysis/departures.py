@@ -99,8 +99,10 @@ def _departure(
     settings: dict[str, None] = {}
     overrides: dict[str, None] = {}
     counts: list[tuple[int, int]] = []
-    for _, trials in rows.groupby(["config_hash", "options"], sort=False):
-        row = to_text(trials.iloc[:1]).iloc[0].to_dict()
+    config = ["config_hash", "options"]
+    firsts = to_text(rows.drop_duplicates(config)).to_dict("records")
+    # Both are in the order in which the configurations first occur.
+    for row, (_, trials) in zip(firsts, rows[[*config, "r", "repeat"]].groupby(config, sort=False), strict=True):
         experiment = _nearest(row, asked)
         # Of each r: a later run with fewer r adds repetitions at these alone.
         counts.append((int(trials.groupby("r")["repeat"].nunique().min()), experiment.repeats))
