@@ -2,8 +2,8 @@
 
 import csv
 import json
+import os
 import re
-import subprocess
 import sys
 from textwrap import dedent
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import kmdr
+from commands import Command
 from kmdr import datasets, metrics, reducers
 from kmdr.analysis.results import Results
 from kmdr.analysis.rows import summarise
@@ -497,11 +498,11 @@ def test_a_reducer_that_ends_the_process_is_a_failed_row_or_named(place, status,
     )
     file.write_text(f"import os, threading\n{text}")
     settings = ("dataset=guest_grid", "reducer=guest_uniform", "r_grid=[2]", "repeats=1", "runner=sequential")
-    command = [sys.executable, "-m", "kmdr", *settings, f"out={tmp_path / 'o'}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == {"draw": 1, "thread": status or 1, "child": 0}[place], done.stderr
+    done = Command(*settings, f"out={tmp_path / 'o'}", environment=os.environ)
+    _, error = done.communicate()
+    assert done.returncode == {"draw": 1, "thread": status or 1, "child": 0}[place], error
     if place == "thread":
-        assert f"a thread of a method called os._exit({status})" in done.stderr
+        assert f"a thread of a method called os._exit({status})" in error
     else:
         (row,) = csv.DictReader((tmp_path / "o" / "rows.csv").open())
         assert (f"the method called os._exit({status})" in row["error"]) == (place == "draw")

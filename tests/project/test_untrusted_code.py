@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import kmdr
+from forked import programs
 from kmdr import reducers
 from kmdr.base import outside
 from kmdr.base.errors import UserError
@@ -49,7 +50,7 @@ class Mod:
         return np.arange(len(C)) % self.n_clusters
 """
 TEXTS = ("study", "dataset", "reducer", "engine", "start", "matching", "stand_in", "guests")
-# Commands on a folder, and a run into it; in one process, whose workers are processes of their own.
+# Commands on a folder, and a run into it; in one process, whose workers are forks of it.
 PROGRAM = """
 import sys
 from kmdr.cli.commands import main
@@ -147,7 +148,7 @@ FORGERIES = {
 def test_no_command_imports_what_a_folder_names(forgery, folder, evil, tmp_path):
     forge(folder, *FORGERIES[forgery])
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), *TINY, "runner.n_jobs=2"],
+        [programs() / "python", "-c", PROGRAM, str(folder), *TINY, "runner.n_jobs=2"],
         check=False, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert "AUDITED []" in done.stdout, (done.stdout[-2000:], done.stderr[-2000:])

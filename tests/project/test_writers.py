@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from forked import programs
 from kmdr.base.paths import CHECKOUT
 
 PACKAGE = CHECKOUT / "src" / "kmdr"
@@ -21,7 +22,7 @@ def test_help_writes_nothing(module, tmp_path):
     watched = [CHECKOUT / "README.md", *CHECKOUT.glob("datasets/*.md"), *PACKAGE.glob("papers/*/frozen.json")]
     before = {path: path.stat().st_mtime_ns for path in watched}
     done = subprocess.run(
-        [sys.executable, "-m", module, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [programs() / "python", "-m", module, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout[:6]) == (0, "usage:"), done.stderr
     assert {path: path.stat().st_mtime_ns for path in watched} == before

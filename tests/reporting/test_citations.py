@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ from kmdr.claims.register import flips
 from kmdr.claims.summary import PARTS, Sentence
 from kmdr.config.studies import studies
 from kmdr.figures.canvas import Drawing
+from kmdr.multiverse import plausibility
 from kmdr.multiverse.choices import multiverses
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.citations import _FIELD, answers_table, select, source_names, statements_of
@@ -94,7 +96,11 @@ class Committed(dict[str, pd.DataFrame]):
         paper = name.partition("_")[0]
         if paper not in self.multiverses:
             return {}
-        section = make_part(self.context, self.multiverses[paper])
+        run, cited = self.multiverses[paper], " ".join(field for s in SENTENCES.values() for field in fields(s))
+        spec = replace(run.spec, claims=tuple(claim for claim in run.spec.claims if f" {claim}" in cited))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plausibility, "_TABLES", 10)  # the value of p is not compared
+            section = make_part(self.context, replace(run, spec=spec))
         assert isinstance(section, MultiverseSection)
         tables = {next(iter(p.files)).stem: p.table.frame for p in section.pieces if p.table is not None}
         return tables | {f"{paper}_multiverse_universes": section.universes}
