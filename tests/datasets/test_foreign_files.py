@@ -250,7 +250,8 @@ def test_arff_is_read_by_the_rules_of_weka(tmp_path, data, values, marks):
     content = readers.read_content(readers.FileOptions([tmp_path / "a.arff"]))
     assert [*content.A] == ["a {", "b"]
     assert np.array_equal(content.A.to_numpy(), np.array([(a, b) for a, _, b in rows], float), equal_nan=True)
-    assert list(content.labels) == [value for _, value, _ in rows]
+    # Spaces around a label are no part of it, quoted or not, and a blank one is none.
+    assert list(content.labels) == [value.strip() or None for _, value, _ in rows]
 
 
 @pytest.mark.parametrize("kind", ["{1,01,'1.0',1e3,1000}", "string"])

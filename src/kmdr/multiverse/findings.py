@@ -202,7 +202,7 @@ class _Runs:
 
     @cached_property
     def samples(self) -> NDArray[np.int64]:
-        """The runs of the multiverse, and below them those of each bootstrap sample, each in the order of F."""
+        """The runs of the multiverse, and below them the runs of each bootstrap sample, each in the order of F."""
         F = self.rows["objective"].to_numpy(dtype=float)[self.of_multiverse]
         samples = np.vstack([np.arange(len(F)), _bootstraps(len(F))])
         # Small integers are sorted in a fraction of the time.
