@@ -62,19 +62,15 @@ def environment(home):
     return kept | {"HOME": str(home), "PATH": path, "KMDR_CACHE": str(home / "cache"), "MPLBACKEND": "agg"}
 
 
-def run_page(page, home, folder, others=()):
+def run_page(page, home, folder):
     """Type in the blocks of a page, in order, in a folder, and return what was printed.
 
-    Its `kmdr` and `python` are forks that need no imports. `others` maps texts of the page to what is typed instead.
+    Its `kmdr` and `python` are forks that need no imports.
     """
-    typed = script(page)
-    for text, other in dict(others).items():
-        assert text in typed
-        typed = typed.replace(text, other)
     names = environment(home)
     names["PATH"] = os.pathsep.join([str(programs()), names["PATH"]])
     done = subprocess.run(
-        ["bash", "-c", typed], cwd=folder, env=names, capture_output=True, text=True, check=False, timeout=900
+        ["bash", "-c", script(page)], cwd=folder, env=names, capture_output=True, text=True, check=False, timeout=900
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout

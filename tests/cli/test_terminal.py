@@ -105,8 +105,8 @@ def test_no_control_character_of_a_row_is_in_a_report(column, honest, tmp_path):
             assert not RAW.search(path.read_text()), path
 
 
-def test_no_control_character_of_a_file_name_is_written(honest, tmp_path):
-    text = "".join(TEXTS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_control_character_of_a_file_name_is_written(text, honest, tmp_path):
     folder = tmp_path / f"run{text}"
     shutil.copytree(honest, folder)
     for name in ("tasks", "labels", "facts", "environments", "configs", "."):

@@ -9,7 +9,6 @@ import pytest
 from sklearn.datasets import load_iris
 
 from blocks import blocks, environment, run_page
-from forked import programs
 from kmdr.claims.catalogue import papers
 from kmdr.claims.summary import Sentence
 from kmdr.reporting.readme import PAGES, renewed, stated
@@ -22,17 +21,14 @@ REFERENCE = ROOT / "results" / "reference"
 
 @pytest.mark.slow
 def test_the_commands_run_in_an_empty_home(tmp_path):
-    """The reader has a file my.csv, and the committed results as in a checkout.
-
-    The random sample that is verified has fewer rows, which may be of the largest data.
-    """
+    """The reader has a file my.csv, and the committed results as in a checkout."""
     home, folder = tmp_path / "home", tmp_path / "folder"
     home.mkdir()
     (folder / "results").mkdir(parents=True)
     (folder / "results" / "reference").symlink_to(REFERENCE)
     iris = load_iris(as_frame=True)
     iris.data.assign(species=iris.target_names[iris.target]).to_csv(folder / "my.csv", index=False)
-    run_page(PAGE, home, folder, {"kmdr verify --rows 10": "kmdr verify --rows 1"})
+    run_page(PAGE, home, folder)
     assert (folder / "digits.png").stat().st_size > 10_000
     assert (folder / "mine" / "report" / "index.html").exists()
 
@@ -40,7 +36,7 @@ def test_the_commands_run_in_an_empty_home(tmp_path):
 @pytest.mark.slow
 def test_the_lines_of_the_demo_are_what_it_prints(tmp_path):
     (shown,) = [block.code for block in blocks(PAGE) if block.language == "text"]
-    command = [str(programs() / "kmdr"), "demo", "--out", str(tmp_path / "demo")]
+    command = ["kmdr", "demo", "--out", str(tmp_path / "demo")]
     output = subprocess.run(command, env=environment(tmp_path), check=True, capture_output=True, text=True).stdout
     # The last column is the time, whose width differs.
     lines = [re.sub(r"[ *↑↓]+\S+$|─+$", "", line) for line in shown.splitlines()]

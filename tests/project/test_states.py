@@ -1,9 +1,9 @@
 """Whatever is done to a project, and in whatever order: no command shows a number that does not follow from its files.
 
 The same rules are chosen by hypothesis, which also finds the shortest sequence that shows a wrong number, and by seeded
-random walks, which go on after a wrong number, so that they say how many sequences show one: ``pytest -m 'slow or long'
--s tests/project/test_states.py`` prints it. ``KMDR_SEQUENCES`` sets how many sequences each of the two runs if long
-tests are taken in, and ``KMDR_TEST_SEED`` which.
+random walks, which go on after a wrong number, so that they say how many sequences show one: ``pytest -m slow -s
+tests/project/test_states.py`` prints it. ``KMDR_SEQUENCES`` sets how many sequences each of the two runs, and
+``KMDR_TEST_SEED`` which.
 """
 
 import os
@@ -207,23 +207,15 @@ EDITS = {
 }
 
 
-# A run finds the rows of older code, for --refresh, as it finds them without: by the hash of code and what it imports.
-@pytest.mark.parametrize(
-    ("edit", "refresh"),
-    [
-        *(pytest.param(edit, False, marks=pytest.mark.slow) for edit in EDITS),
-        *(
-            pytest.param(edit, True, marks=pytest.mark.long if edit.startswith("what") else pytest.mark.slow)
-            for edit in EDITS
-        ),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("refresh", [False, True])
+@pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_between_two_runs_is_seen_everywhere(edit, refresh):
     (file, changes), sequence = EDITS[edit], Sequence()
     sequence.run(**FIRST | changes)
     sequence.do("edit", file, 2)
     sequence.run(repeats=4, refresh=refresh)
-    sequence.page = edit == "a reducer"
+    sequence.page = edit == "what a reducer imports"
     sequence.look()
     check(sequence.project)
 
@@ -252,24 +244,19 @@ def test_a_damaged_task_is_done_again(where):
     check(sequence.project)
 
 
-several = pytest.mark.parametrize(
-    "sequences", [pytest.param(1, marks=pytest.mark.slow), pytest.param(SEQUENCES, marks=pytest.mark.long)]
-)
-
-
-@several
-def test_no_sequence_that_hypothesis_finds_shows_a_silent_wrong_number(sequences):
+@pytest.mark.slow
+def test_no_sequence_that_hypothesis_finds_shows_a_silent_wrong_number():
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=sequences, stateful_step_count=STEPS, database=None,
+            max_examples=SEQUENCES, stateful_step_count=STEPS, database=None,
             suppress_health_check=[*HealthCheck],
         ),
     )  # fmt: skip
 
 
-@several
-def test_no_random_walk_shows_a_silent_wrong_number(sequences):
-    walks = [walk(f"{SEED} {number}") for number in range(sequences)]
+@pytest.mark.slow
+def test_no_random_walk_shows_a_silent_wrong_number():
+    walks = [walk(f"{SEED} {number}") for number in range(SEQUENCES)]
     print(f"\n{summary(walks)}")
     assert not [walk for walk in walks if walk[1] or walk[2]]

@@ -67,17 +67,13 @@ class Distribution(NamedTuple):
 
     def log_likelihood(self, values: ArrayLike, error: float) -> Floats:
         """Return the logarithm of the probability of each value ± its reading error, which is positive."""
-        middle, slack = np.asarray(values, dtype=float)[..., None], error * (1 + 1e-9)
-        inside = np.zeros(middle.shape[:-1])
-        if self.exact > 0:
-            is_same = (self.values >= middle - slack) & (self.values <= middle + slack)
-            inside = inside + self.exact * (is_same @ self.weights)
-        if self.exact < 1:
-            low, high = ((end - self.values) / self.width for end in (middle - slack, middle + slack))
-            # Far above a value both probabilities are almost 1; their difference is that of the mirrored ends.
-            sign = np.where(low > 0, -1.0, 1.0)
-            near = (sign * (ndtr(sign * high) - ndtr(sign * low))) @ self.weights
-            inside = inside + (1 - self.exact) * near
+        ends = np.asarray(values, dtype=float)[..., None] + error * (1 + 1e-9) * np.array([-1.0, 1.0])
+        same = ((self.values >= ends[..., :1]) & (self.values <= ends[..., 1:])) @ self.weights
+        low, high = np.moveaxis((ends[..., None] - self.values) / self.width, -2, 0)
+        # Far above a value both probabilities are almost 1; their difference is that of the mirrored ends.
+        sign = np.where(low > 0, -1.0, 1.0)
+        near = (sign * (ndtr(sign * high) - ndtr(sign * low))) @ self.weights
+        inside = self.exact * same + (1 - self.exact) * near
         return np.asarray(np.log((1 - self.unknown) * inside + self.unknown * 2 * error + 1e-300))
 
     def tail(self, value: float, error: float) -> float:

@@ -13,7 +13,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -193,23 +193,6 @@ class _Universe(NamedTuple):
     estimates: Mapping[int, _Estimate]
 
 
-class _Runs:
-    """The runs of a method on a dataset at one r, from which several numbers are read."""
-
-    def __init__(self, rows: pd.DataFrame) -> None:
-        self.rows = rows
-        self.of_multiverse = (~rows["further"]).to_numpy()
-
-    @cached_property
-    def samples(self) -> NDArray[np.int64]:
-        """The runs of the multiverse, and below them the runs of each bootstrap sample, each in the order of F."""
-        F = self.rows["objective"].to_numpy(dtype=float)[self.of_multiverse]
-        samples = np.vstack([np.arange(len(F)), _bootstraps(len(F))])
-        # Small integers are sorted in a fraction of the time.
-        ranks = np.unique(F, return_inverse=True)[1].astype(np.min_scalar_type(len(F)))
-        return np.take_along_axis(samples, np.argsort(ranks[samples], axis=1, kind="stable"), axis=1)
-
-
 class _Reader:
     """Reads the numbers of universes from their rows; what many universes share is read once."""
 
@@ -228,7 +211,7 @@ class _Reader:
             method: (tuple(part["config_hash"].unique()), part)
             for method, part in rows.groupby(["dataset", "reducer"], sort=False, observed=True)
         }
-        read, runs = dict[int, _Estimate](), dict[object, _Runs]()
+        read = {}
         for position, reported in enumerate(self._numbers):
             r = reading[reported.id].get("r", reported.r) if np.isnan(reported.r) else reported.r
             number = reported._replace(r=r)
@@ -237,27 +220,26 @@ class _Reader:
             configs, of_method = of_methods.get((number.dataset, number.method), ((), rows.iloc[:0]))
             key = (configs, repr(number), m, repr(share))
             if key not in self._known:
-                cell = (number.dataset, number.method, repr(r))
-                if cell not in runs:
-                    runs[cell] = _Runs(_runs(of_method, number))
-                self._known[key] = self._read(runs[cell], number, m, share)
+                self._known[key] = self._read(_runs(of_method, number), number, m, share)
             if estimate := self._known[key]:
                 read[position] = estimate
         return read
 
-    def _read(self, runs: _Runs, number: Number, m: int, share: Mapping[str, float] | None) -> _Estimate | None:
-        rows, of_multiverse = runs.rows, runs.of_multiverse
+    def _read(self, runs: pd.DataFrame, number: Number, m: int, share: Mapping[str, float] | None) -> _Estimate | None:
+        of_multiverse = (~runs["further"]).to_numpy()
         if of_multiverse.sum() < (2 if share else max(2, m)):
             return None
         if share:
-            hits = (rows[share["of"]] >= share["at_least"]).to_numpy()
+            hits = (runs[share["of"]] >= share["at_least"]).to_numpy()
             distribution = distribution_of_share(int(hits.sum()), len(hits), int(share["runs"]))
             some = hits[of_multiverse]
             return _Estimate(distribution, np.r_[some.mean(), some[_bootstraps(len(some))].mean(axis=1)], len(hits))
-        F, x = (rows[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
+        F, x = (runs[name].to_numpy(dtype=float) for name in ("objective", number.quantity))
         distribution = distribution_of_best(number, F, x, m)
         F, x = F[of_multiverse], x[of_multiverse]
-        return _Estimate(distribution, np.asarray(x[runs.samples] @ best_of(F, m).weights), len(rows))
+        samples = np.vstack([np.arange(len(F)), _bootstraps(len(F))])
+        order = np.take_along_axis(samples, np.argsort(F[samples], axis=1, kind="stable"), axis=1)
+        return _Estimate(distribution, np.asarray(x[order] @ best_of(F, m).weights), len(runs))
 
 
 @lru_cache(4)
@@ -364,9 +346,7 @@ def _universes_with_rows(
     rows = results.rows([f"{STUDY}{name}" for name in spec.studies], mixed=True)
     by_config = {str(key): group for key, group in rows.groupby("config_hash")}
     every_run = _with_further(rows, rows.iloc[:0] if others is None else others)
-    # Numbers are read from numbers, and each universe concatenates its rows.
-    numeric = every_run.select_dtypes(["number", "bool"]).assign(config_hash=every_run["config_hash"])
-    runs_by_config = {str(key): group for key, group in numeric.groupby("config_hash")}
+    runs_by_config = {str(key): group for key, group in every_run.groupby("config_hash")}
     reader, names = _Reader(spec), set(spec.universes)
     universes = []
     for universe in settled:
