@@ -45,10 +45,12 @@ def _exit(status: int) -> None:
     """End this process, also if a method left a thread behind, for which the interpreter would wait."""
     import atexit
     import threading
+    from contextlib import suppress
 
     if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
         atexit._run_exitfuncs()
-        sys.stdout.flush()
+        with suppress(OSError, AttributeError):  # a reader that left, or no output at all
+            sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
 
