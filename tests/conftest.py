@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from commands import WarmWorkers
 from edits import changed_module
 from kmdr import reducers
+from kmdr.base import process
 from kmdr.harness.compiled import compile_kernels, is_compiled
 from kmdr.harness.engines import local as workers
 
@@ -90,6 +91,21 @@ def bernstein():
 def warm_workers(monkeypatch):
     """Spare each command that a test runs in its process the seconds in which a new interpreter imports the same."""
     monkeypatch.setattr(workers, "get_context", lambda _: WarmWorkers)
+
+
+@pytest.fixture(autouse=True)
+def unforeseen_errors(request, monkeypatch):
+    """Fail a test whose commands stop by an error that nobody foresaw, whatever it makes of their exit status."""
+    errors, write_log = [], process._write_log
+
+    def collected(error, out):
+        errors.append(error)
+        return write_log(error, out)
+
+    monkeypatch.setattr(process, "_write_log", collected)
+    yield
+    if errors and not request.node.get_closest_marker("unforeseen_error"):
+        raise AssertionError("a command stopped by an unforeseen error") from errors[0]
 
 
 @pytest.fixture

@@ -155,6 +155,7 @@ def test_a_line_of_a_run_that_is_lost_is_a_failure_too(monkeypatch, capsys):
     assert "standard output cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.unforeseen_error
 def test_an_error_log_is_for_its_owner_alone_and_not_written_through_a_link(tmp_path, capsys):
     out, victim = tmp_path / "out", tmp_path / "victim"
     out.mkdir()

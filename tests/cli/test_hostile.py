@@ -294,6 +294,7 @@ def test_no_input_takes_the_memory_or_the_time_of_the_machine(asked, here):
     assert kibibytes < 2**20
 
 
+@pytest.mark.unforeseen_error
 def test_an_error_that_nobody_foresaw_is_one_line_and_a_log(capsys):
     def broken():
         raise KeyError("sur\nprise")
@@ -308,6 +309,7 @@ def test_an_error_that_nobody_foresaw_is_one_line_and_a_log(capsys):
     log.unlink()
 
 
+@pytest.mark.unforeseen_error
 def test_an_error_in_a_run_leaves_its_log_with_the_results(monkeypatch, tmp_path, capsys):
     def broken(*arguments, **settings):
         raise ZeroDivisionError

@@ -48,7 +48,7 @@ def honest(tmp_path_factory):
 def run(arguments):
     """Run a command in this process and return its exit status."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["kmdr", *arguments])
+        patch.setattr(sys, "argv", ["kmdr", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
     return ended.value.code
