@@ -2,6 +2,7 @@
 
 import itertools
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -20,7 +21,7 @@ from kmdr.clustering.kmeans import (
     starter,
     starting_rows,
 )
-from kmdr.clustering.lloyd import block_size, run_starts
+from kmdr.clustering.lloyd import _add_rows, _find_two_smallest, block_size, run_starts
 from oracles import lloyd_error, lloyd_reference
 
 
@@ -621,3 +622,21 @@ def test_plus_has_starts_even_for_points_that_coincide(layout):
     C = layout(np.full((9, 2), 3.0))
     clustering = lloyd(C, plus_rows(C, 3, np.arange(2)), 20)
     assert set(clustering.labels) == {0, 1, 2}
+
+
+SINGLE, DOUBLE = numba.float32, numba.float64
+
+
+@pytest.mark.parametrize(
+    ("kernel", "signature"),
+    [
+        (_find_two_smallest, (SINGLE[:, ::1], SINGLE[::1], SINGLE[::1], SINGLE[::1], numba.int32[::1])),
+        (_add_rows, (DOUBLE[:, ::1], DOUBLE[::1], DOUBLE[::1], DOUBLE[::1])),
+    ],
+)
+def test_loops_over_all_points_have_no_masked_stores(kernel, signature):
+    """On processors of AMD with AVX2 these took three quarters of the time of Lloyd's iterations with many clusters."""
+    compiled = numba.njit(signature, fastmath=kernel.targetoptions["fastmath"])(kernel.py_func)
+    (assembly,) = compiled.inspect_asm().values()
+    assert "ret" in assembly
+    assert "vmaskmov" not in assembly

@@ -184,10 +184,10 @@ def _add_rows(C: Dense, sums: Dense, low: Dense, high: Dense) -> None:
     n, r = C.shape
     for i in range(n):
         for j in range(r):
-            value = C[i, j]
+            value, least, largest = C[i, j], low[j], high[j]  # reads, a store, writes, as in `_find_two_smallest`
             sums[j] += value - C[0, j]  # so that the mean is exact for a constant column
-            low[j] = value if value < low[j] else low[j]
-            high[j] = value if value > high[j] else high[j]
+            low[j] = value if value < least else least
+            high[j] = value if value > largest else largest
 
 
 def centre(C: Dense) -> tuple[Dense, float]:
@@ -248,14 +248,17 @@ def _find_two_smallest(values: Dense, squares: Dense, smallest: Dense, second: D
         values[0, q] += squares[0]
         smallest[q], second[q], nearest[q] = values[0, q], np.float32(np.inf), np.int32(0)
     for c in range(1, k):
+        square, index = squares[c], np.int32(c)
         for q in range(m):
-            value = values[c, q] + squares[c]
+            # A store between reads and writes keeps LLVM from masked stores, for which AMD's processors take long.
+            least, other, near = smallest[q], second[q], nearest[q]
+            value = values[c, q] + square
             values[c, q] = value
-            closer = value < smallest[q]
-            larger = smallest[q] if closer else value
-            second[q] = larger if larger < second[q] else second[q]
-            smallest[q] = value if closer else smallest[q]
-            nearest[q] = np.int32(c) if closer else nearest[q]
+            closer = value < least
+            larger = least if closer else value
+            second[q] = larger if larger < other else other
+            smallest[q] = value if closer else least
+            nearest[q] = index if closer else near
 
 
 @_kernel("contract")
