@@ -323,6 +323,7 @@ def test_names_of_third_parties_are_escaped(tmp_path, raw_at_20k):
     evil = raw_at_20k[raw_at_20k["reducer"] == "gaussian"].assign(reducer="evil.<img src=x>")
     write_atlas(tmp_path, pd.concat([raw_at_20k, evil]))
     page = build(tmp_path, [], formats=("png",)).read_text("utf-8")
+    assert "&lt;img src=x&gt;" in page
     assert "<img src=x>" not in page
 
 

@@ -148,10 +148,13 @@ def test_what_the_numbers_imply(values, said, paper, monkeypatch):
 
 def test_every_reported_p_of_counted_points_is_judged():
     """In the papers' own folders; every count says what it implies."""
+    judged = 0
     for paper_ in papers():
         table = counts(paper_.folder)
         assert table["implies"].str.len().gt(0).all()
         made = shares(paper_.folder)
         if made is not None:
+            judged += len(made.frame)
             assert (made.frame["multiples of 1/points"] != "").all()
             assert made.frame["by chance"].between(0, 1).all()
+    assert judged > 3

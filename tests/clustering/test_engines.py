@@ -116,10 +116,16 @@ def test_a_mixture_is_an_engine_too(rng):
 def test_mini_batches_take_sparse_data(rng):
     C, _ = clear_clusters(rng)
     C = sp.csr_array(np.abs(C))
+    starts, draws = draw_starts(rng, 120, 4, 2), np.random.default_rng(3)
     protocol = Protocol(2, 20, engine="sklearn.cluster.MiniBatchKMeans", args='{"batch_size":40}')
-    clustering = run(C, 4, draw_starts(rng, 120, 4, 2), protocol)
-    assert clustering.labels.shape == (120,)
-    assert issubclass(MiniBatchKMeans, object)
+    clustering = run(C, 4, starts, protocol, seed=3)
+    settings = {"n_init": 1, "max_iter": 20, "batch_size": 40}
+    fits = [
+        MiniBatchKMeans(4, init=C[rows].toarray(), random_state=seed_of(draws), **settings).fit(C) for rows in starts
+    ]
+    best = min(fits, key=lambda fit: fit.inertia_)
+    assert clustering.inertia == best.inertia_
+    assert accuracy(best.labels_, clustering.labels) == 1
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,7 @@ def test_settings_enter_the_identity_only_where_they_differ():
 
 def test_configurations_of_committed_rows_are_told_as_they_were():
     configs, _ = read_configs(paths.CONF.parent / "results" / "reference")
+    assert len(configs) > 100
     for config in configs.values():
         assert Protocol(**config["kmeans"]).identity == config["kmeans"]
         name = config["reducer"]

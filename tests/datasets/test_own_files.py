@@ -187,7 +187,7 @@ def test_a_column_that_is_likely_the_classes_is_told(capsys):
     assert "column 'Class' may hold the classes but is a feature; set dataset.label=Class" in err
     assert "'y'" not in err  # a coordinate beside x
     load("a.csv", label="Class")
-    assert "may be" not in capsys.readouterr().err
+    assert "may hold" not in capsys.readouterr().err
 
 
 def test_data_check_tells_files_from_datasets(monkeypatch, capsys, tmp_path):

@@ -177,7 +177,12 @@ def test_a_cache_that_cannot_be_written_is_verified_by_each_process(monkeypatch,
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(verification, "write_atomically", full)
-    assert np.array_equal(datasets.load("dense").A, A)
+    read, digests = [], verification.digests
+    monkeypatch.setattr(verification, "digests", lambda path: read.append(path.name) or digests(path))
+    for processes in (1, 2):
+        forgetful()
+        assert np.array_equal(datasets.load("dense").A, A)
+        assert read == ["A.npy", "labels.npy"] * processes
     assert not (tmp_path / "cache" / "verified" / "dense").exists()
 
 

@@ -4,6 +4,7 @@ import bz2
 import csv
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -202,9 +203,19 @@ def test_file_is_found_in_the_folders_of_kmdr_data(tmp_path, monkeypatch):
         datasets.load("file")
 
 
-def test_missing_file_leaves_the_other_datasets_of_a_study(tmp_path):
-    with pytest.raises(UnavailableError, match=r"there is no file .*none.npz here or in a folder that KMDR_DATA names"):
+def test_missing_file_leaves_the_other_datasets_of_a_study(tmp_path, capsys):
+    said = "there is no file .*none.npz here or in a folder that KMDR_DATA names"
+    with pytest.raises(UnavailableError, match=said):
         load(tmp_path / "none.npz")
+    own = f"{{file:{{path:{tmp_path / 'none.npz'},k:2}}}}"
+    job = compose(
+        "study=bzmd15_fig1", f"study.datasets=[{own},{{synth:{{n:40,d:10,k:2}}}}]", "study.reducers=[none]",
+        "repeats=1", "timing_repeats=0", "kmeans.n_init=1", "runner=sequential", f"out={tmp_path / 'out'}",
+    )  # fmt: skip
+    run_jobs([job])
+    assert re.search(said, capsys.readouterr().err)
+    (row,) = csv.DictReader((tmp_path / "out" / "rows.csv").read_text().splitlines())
+    assert (row["dataset"], row["status"]) == ("synth", "ok")
 
 
 @pytest.mark.parametrize(
@@ -280,15 +291,17 @@ from kmdr.datasets.formats import readers as formats
 def private():
     return sum(map(int, re.findall(r"RssAnon:\\s*(\\d+)", open("/proc/self/status").read())))
 A = formats.read({str(tmp_path / "a.npy")!r})[0]
-before, most = private(), 0
+before, most, rows = private(), 0, 0
 for _, block in validation.blocks(A, validation.kept_type(A)):
-    most = max(most, private())
-print(most - before)
+    most, rows = max(most, private()), rows + len(block)
+print(most - before, rows)
 """
     if not os.path.exists("/proc/self/status"):  # noqa: PTH110
         pytest.skip("no /proc")
     process = in_child(code)
-    assert int(process.communicate(timeout=120)[0]) < 64 * 1024  # KiB; as float64 it would be 2 GiB
+    taken, rows = map(int, process.communicate(timeout=120)[0].split())
+    assert taken < 64 * 1024  # KiB; as float64 it would be 2 GiB
+    assert rows == size // 256
     assert process.returncode == 0
 
 

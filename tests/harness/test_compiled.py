@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
+from kmdr.base.errors import UserError
 from kmdr.clustering.kmeans import Protocol
 from kmdr.harness import compiled
 from kmdr.harness import runner as module
@@ -47,9 +49,12 @@ def test_parts_are_what_the_tasks_take_and_the_longest_come_first():
     assert compiled.parts([task("svd", engine="sklearn")]) == []
 
 
-def test_a_part_that_fails_is_left_to_its_trial():
-    compiled.compile_part("svd", '{"rank": "nonsense"}', False)
-    compiled.compile_part("no reducer at all", "{}", True)
+@pytest.mark.parametrize("part", [("svd", '{"rank": "nonsense"}', False), ("no reducer at all", "{}", True)])
+def test_a_part_that_fails_is_left_to_its_trial(part, monkeypatch):
+    compiled.compile_part(*part)
+    monkeypatch.setattr(compiled, "suppress", lambda *_: nullcontext())
+    with pytest.raises(UserError):
+        compiled.compile_part(*part)
 
 
 def test_nothing_is_to_be_compiled_where_numba_does_not(monkeypatch, tmp_path):

@@ -1,6 +1,8 @@
 """Who may talk to a scheduler of Dask runs code as its owner: on this machine only the command that started it."""
 
 import importlib.util
+import socket
+import ssl
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -17,6 +19,21 @@ from kmdr.harness.engines import dask
 from kmdr.harness.engines.local import SAFE_PATH
 
 
+def ask(place, context):
+    """Connect to a scheduler or a worker with some credentials, and raise an error if it ends the connection."""
+    host, _, port = place.removeprefix("tls://").rpartition(":")
+    with socket.create_connection((host, int(port)), 10) as plain, context.wrap_socket(plain) as connection:
+        if not connection.recv(1):
+            raise ConnectionError
+
+
+def context_of(security):
+    """Return the credentials of a client that accepts any certificate of a server."""
+    context = security.get_connection_args("client")["ssl_context"]
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
 @pytest.mark.slow
 def test_a_cluster_of_this_machine_admits_nobody_without_its_temporary_certificate(monkeypatch):
     monkeypatch.delenv(SAFE_PATH, raising=False)
@@ -26,7 +43,13 @@ def test_a_cluster_of_this_machine_admits_nobody_without_its_temporary_certifica
         workers = cluster._client.scheduler_info()["workers"]
         assert {place.partition("://")[0] for place in (address, *workers)} == {"tls"}
         assert address.startswith("tls://127.0.0.1:")
+        nobody = ssl.create_default_context()
+        nobody.check_hostname, nobody.verify_mode = False, ssl.CERT_NONE
         for place in (address, *workers):
+            ask(place, context_of(cluster._client.security))
+            for context in (nobody, context_of(distributed.Security.temporary())):
+                with pytest.raises((ssl.SSLError, ConnectionError)):
+                    ask(place, context)
             for attempt in (
                 {"address": place.replace("tls://", "tcp://")},
                 {"address": place, "security": distributed.Security.temporary()},

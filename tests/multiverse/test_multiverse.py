@@ -759,7 +759,7 @@ def test_the_explanation_names_the_choices_that_fit_and_what_stays_unexplained(r
         explanation(replace(findings, p=p, least_p=few), labels)
     )
     single = replace(findings, p=np.array([0.4, 0.01, 0.01, 0.4]), least_p=many)
-    assert "All but" not in explanation(single, labels)
+    assert "Every universe" not in explanation(single, labels)
     text = explanation(replace(findings, p=np.full(4, 0.4), least_p=many), labels)
     assert text.startswith("The 8 reported numbers together do not reject the paper's own choices (p = 0.4). Other")
     text = explanation(replace(findings, p=np.full(4, 0.4), least_p=few), labels)

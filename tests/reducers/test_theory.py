@@ -269,9 +269,13 @@ RATIOS = [
 @pytest.mark.parametrize(("name", "params", "r", "ratio", "delta"), RATIOS, ids=[row[0] for row in RATIOS])
 def test_the_approximation_ratio_holds(name, params, r, ratio, delta, rng):
     # The theorems ask for a larger r than 200: that the ratio holds at their rate already there implies nothing false.
-    N, k, failed = 60, 2, 0
+    # Where many runs may fail, the clusters are so far apart that nearly every other partition exceeds the ratio.
+    N, k, failed = 60 if delta < 0.5 else 120, 2, 0
+    assert failures_allowed(N, delta) < N
     for _ in range(N):
-        A = rng.standard_normal((8, 30)) + rng.choice([0.0, 1.0, 3.0]) * rng.standard_normal((k, 30))[np.arange(8) % k]
+        A = rng.standard_normal((8, 30))
+        spread = rng.choice([0.0, 1.0, 3.0]) if delta < 0.5 else 10.0
+        A += spread * rng.standard_normal((k, 30))[np.arange(8) % k]
         optimum = residual(A, best_partition(A, k))
         reducer = reducers.make(name, params)
         state = reducer.prepare(A, k, rng)
