@@ -174,6 +174,13 @@ class Said(NamedTuple):
     def text(self):
         return " ".join(f"{self.out} {self.error} {self.drawn}".split())
 
+    def notes_on(self, lines):
+        """Return what is said below a table in CSV, whose head names versions, and a sentence on each line of several."""
+        marks = {
+            f"{line['reducer']} has rows of {line['versions']} versions" for line in lines if int(line["versions"]) > 1
+        }
+        return "\n".join([" ".join(self.error.split()), *sorted(marks)])
+
 
 def in_a_fork(function, *arguments):
     """Return what a function returns in a fork of this process; None where that was killed."""
@@ -719,8 +726,8 @@ class Project:
         if sum(int(line["failed"]) for line in table) != sum(row["status"] != "ok" for row in rows):
             self._blame("table: failed rows not counted", said.out[:500])
         shown = [line for line in table if int(line["n"])]
-        lines = [_line(line) for line in shown]
-        matched = self._check_all("table", lines, by_line, best, said.text)
+        lines, notes = [_line(line) for line in shown], said.notes_on(shown)
+        matched = self._check_all("table", lines, by_line, best, notes)
         whole = {
             (group.trial, *group.shown.values()): group
             for groups in by_line.values()
@@ -732,7 +739,7 @@ class Project:
                 continue
             code = group.trial.code[len(self._versions(group.trial.reducer)) :]
             beside = whole.get((group.trial._replace(reducer="none", code=code), *group.shown.values()))
-            self._check_change("table", line, beside, group, (best, best), said.text)
+            self._check_change("table", line, beside, group, (best, best), notes)
 
     def _check_change(self, view, line, before, after, bests, text):
         for title, quantity in (("Δ P", "accuracy"), ("Δ NMI", "nmi"), ("Δ F/F_best", "ratio")):
@@ -800,23 +807,36 @@ class Project:
         sides = [self._groups("compare", name, said) for name in names]
         if any(by_line is None for by_line, _ in sides):
             return
-        best = least_of([row for _, rows in sides for row in rows])
+        best, compared = least_of([row for _, rows in sides for row in rows]), set()
         for line in csv.DictReader(io.StringIO(said.out)):
             if not line.get("reducer"):
                 continue
-            matched = []
+            compared.add((line["dataset"], line["reducer"], int(line["r"])))
+            matched, sides_of_line = [], []
             for side, (by_line, _) in zip("AB", sides, strict=True):
                 own = {
                     key.removesuffix(f" {side}"): value
                     for key, value in line.items()
                     if not key.endswith(f" {'BA'['AB'.index(side)]}")
                 }
+                sides_of_line.append(own)
                 if int(own["n"]):
-                    matched.append(self._match("compare", _line(own), by_line, best, said.text))
+                    matched.append(self._match("compare", _line(own), by_line, best, said.notes_on([own])))
             if len(matched) == 2 and all(matched):
                 if matched[0].trial.content != matched[1].trial.content:
                     self._blame("compare: other data", f"{matched}")
-                self._check_change("compare", line, *matched, (best, best), said.text)
+                self._check_change("compare", line, *matched, (best, best), said.notes_on(sides_of_line))
+        settings = [
+            {
+                (*key, group.trial._replace(seed=0, code=(), metric=()))
+                for key, some in by_line.items()
+                for group in some
+            }
+            for by_line, _ in sides
+        ]
+        for dataset, reducer, r, trial in settings[0] & settings[1]:
+            if (dataset, reducer, r) not in compared and not is_marked(said.notes_on([]), [reducer]):
+                self._blame("compare: rows not shown", f"{dataset}, {reducer}, r = {r}: {trial}")
 
 
 def _line(line):

@@ -250,6 +250,8 @@ def test_a_definition_of_another_name_keeps_the_hash(module, name):
     texts = {each: re.sub(rf"\b{name}\b", "Another_name", source_of(each)) for each in MODULES}
     texts = {each: text for each, text in texts.items() if text != source_of(each)}
     entries = reaching(module)
+    assert module in texts
+    assert entries
     before = known_hashes(entries)
     with other_program(texts):
         assert hashes(entries) == before

@@ -62,6 +62,14 @@ def run(here, *arguments, **environment):
     )  # fmt: skip
 
 
+def command_of(start, here):
+    """Return the words that start a command, by its script or as a module."""
+    if start == "script":
+        return [here.parent / "bin" / "kmdr"]
+    (here / "types.py").unlink()  # Python itself imports it for -m, before there is any kmdr; see SECURITY.md
+    return ["-m", "kmdr"]
+
+
 def executed(here):
     note = here.parent / "note"
     return note.read_text().split() if note.exists() else []
@@ -77,9 +85,7 @@ def executed(here):
     ],
 )
 def test_no_file_of_the_current_folder_is_executed_by_a_run(start, runner, here):
-    command = [here.parent / "bin" / "kmdr"] if start == "script" else ["-m", "kmdr"]
-    if start == "module":
-        (here / "types.py").unlink()  # Python itself imports it for -m, before there is any kmdr; see SECURITY.md
+    command = command_of(start, here)
     jobs = () if runner == "sequential" else ("runner.n_jobs=2",)
     done = run(here, *command, "-m", *TINY, f"runner={runner}", *jobs, "out=.")
     assert (done.returncode, executed(here)) == (0, []), done.stderr
@@ -88,14 +94,15 @@ def test_no_file_of_the_current_folder_is_executed_by_a_run(start, runner, here)
         assert (done.returncode, executed(here)) == (0, []), done.stderr
 
 
-def test_no_file_of_the_current_folder_is_executed_by_a_report(here):
+@pytest.mark.parametrize("start", ["script", "module"])
+def test_no_file_of_the_current_folder_is_executed_by_a_report(start, here):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KMDR_CACHE", str(here.parent / "cache"))
         methods = [
             compose(*TINY[:-1], f"reducer={name}", "runner=sequential", f"out={here}") for name in ("none", "svd")
         ]
         assert run_jobs(methods) == 0
-    done = run(here, here.parent / "bin" / "kmdr", "report", ".")
+    done = run(here, *command_of(start, here), "report", ".")
     assert (done.returncode, executed(here)) == (0, []), done.stderr
 
 

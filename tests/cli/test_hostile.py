@@ -256,22 +256,22 @@ def inflated(path):
 
 
 HEAVY = {
-    "trials": ["repeats=1000000000"],
-    "jobs": ["-m", "seed=range(0,1000000000)"],
-    "claimed shape": ["dataset=file", "dataset.path=claimed.npz", "k=2"],
-    "compressed table": ["dataset=file", "dataset.path=bomb.csv.gz", "k=2"],
-    "pipe as data": ["dataset=file", "dataset.path=fifo", "k=2"],
-    "pipe as table": ["report", "results"],
-    "endless data": ["dataset=file", "dataset.path=/dev/zero", "k=2"],
-    "aliases": ["--config-dir=mine", "runner=strange"],
-    "generated": ["dataset.n=1000000000", "dataset.d=1000000000"],
-    "digits": [f"seed={'9' * 100_000}"],
+    "trials": (["repeats=1000000000"], "ask for 20000000000 trials"),
+    "jobs": (["-m", "seed=range(0,1000000000)"], "has 1000000000 jobs, more than"),
+    "claimed shape": (["dataset=file", "dataset.path=claimed.npz", "k=2"], "claimed.npz"),
+    "compressed table": (["dataset=file", "dataset.path=bomb.csv.gz", "k=2"], "bomb.csv.gz"),
+    "pipe as data": (["dataset=file", "dataset.path=fifo", "k=2"], "fifo"),
+    "pipe as table": (["report", "results"], "results/rows.csv"),
+    "endless data": (["dataset=file", "dataset.path=/dev/zero", "k=2"], "/dev/zero"),
+    "aliases": (["--config-dir=mine", "runner=strange"], "values, more than"),
+    "generated": (["dataset.n=1000000000", "dataset.d=1000000000"], "n"),
+    "digits": ([f"seed={'9' * 100_000}"], "seed"),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", HEAVY.values(), ids=HEAVY)
-def test_no_input_takes_the_memory_or_the_time_of_the_machine(asked, here):
+@pytest.mark.parametrize(("asked", "words"), HEAVY.values(), ids=HEAVY)
+def test_no_input_takes_the_memory_or_the_time_of_the_machine(asked, words, here):
     if "dataset.path=claimed.npz" in asked:
         claimed(Path("claimed.npz"))
     if "dataset.path=bomb.csv.gz" in asked:
@@ -291,6 +291,7 @@ def test_no_input_takes_the_memory_or_the_time_of_the_machine(asked, here):
     status, kibibytes = map(int, last.split())
     assert status == 2, said
     assert said.count("\n") == 1
+    assert words in said
     assert kibibytes < 2**20
 
 

@@ -6,6 +6,8 @@ tests/project/test_states.py`` prints it. ``KMDR_SEQUENCES`` sets how many seque
 ``KMDR_TEST_SEED`` which.
 """
 
+import csv
+import io
 import os
 import random
 import shutil
@@ -228,6 +230,52 @@ def test_all_commands_of_a_folder_are_shown():
     sequence.page = True
     sequence.look()
     check(sequence.project)
+
+
+def with_other_number(text, column):
+    """Return a table in CSV with another number in the first line that has one in a column; None: without a line."""
+    lines = list(csv.DictReader(io.StringIO(text)))
+    if column is None:
+        lines.pop(0)
+    else:
+        line = next(line for line in lines if line[column] not in ("", "–"))
+        line[column] = repr(float(line[column]) + 0.01)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, lines[0])
+    writer.writeheader()
+    writer.writerows(lines)
+    return out.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("view", "column", "found"),
+    [
+        ("table", "P", "another mean"), ("table", "F/F_best", "another mean"), ("table", "Δ P", "another change"),
+        ("table", None, "rows not shown"), ("compare", "P A", "another mean"),
+        ("compare", "lab score B", "another mean"), ("compare", "Δ NMI", "another change"),
+        ("compare", None, "rows not shown"), ("figures", "mean", "another mean"),
+    ],
+)  # fmt: skip
+def test_a_wrong_number_is_found(view, column, found, monkeypatch):
+    sequence = Sequence()
+    for out in FOLDERS:
+        sequence.run(**FIRST | {"out": out, "methods": ("none", "random_sign")})
+    call = sequence.project.call
+
+    def falsify(*commands, **settings):
+        outcomes = call(*commands, **settings)
+        for file in sequence.folder.glob("*/figures/*.csv") if view == "figures" else ():
+            file.write_text(with_other_number(file.read_text("utf-8"), column), "utf-8")
+        return [
+            each._replace(out=with_other_number(each.out, column)) if words[0] == view != "figures" else each
+            for words, each in zip(commands, outcomes, strict=True)
+        ]
+
+    monkeypatch.setattr(sequence.project, "call", falsify)
+    sequence.look()
+    assert {kind for kind, _ in sequence.project.wrong} == {f"{view}: {found}"}
+    assert not sequence.project.stopped
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,10 +26,13 @@ from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.harness.jobs import compose
 from kmdr.harness.verify import check_trust, third_party, verify_sample
+from kmdr.results.checksums import with_checksum
 from kmdr.results.manifests import described
+from kmdr.results.paths import labels_file, place
 from kmdr.results.reader import read_rows
 from kmdr.results.schema import COLUMNS
 from kmdr.results.store import Store
+from kmdr.results.text_rows import csv_content
 
 EVIL = "evil_package.evil.Mod"
 TINY = ("dataset=synth", "dataset.n=60", "dataset.d=10", "dataset.k=2", "r_grid=[2]", "kmeans.n_init=2", "repeats=2")
@@ -50,28 +54,36 @@ class Mod:
         return np.arange(len(C)) % self.n_clusters
 """
 TEXTS = ("study", "dataset", "reducer", "engine", "start", "matching", "stand_in", "guests")
-# Commands on a folder, and a run into it; in one process, whose workers are forks of it.
+# Commands on a folder, and a run into it; in one process, whose workers are forks of it. No study of a paper is run.
 PROGRAM = """
+import os
 import sys
+import kmdr.multiverse.design
+import kmdr.reporting.reproduce
 from kmdr.cli.commands import main
 
-seen = []
+seen, statuses = [], []
 sys.addaudithook(lambda event, given: seen.append(given[0]) if event == "import" and "evil" in str(given[0]) else None)
+kmdr.multiverse.design.run_multiverses = kmdr.reporting.reproduce.run_jobs = lambda *_, **__: 0
 folder = sys.argv[1]
 for arguments in (
     ["table", folder], ["table", folder, "FORMAT=csv"], ["compare", folder, folder], ["figures", folder],
     ["report", folder], ["check", folder], ["merge", folder, "-o", f"{folder}-merged"],
-    ["export", folder, "-o", f"{folder}.zip"], ["metrics", folder], ["verify", folder, "ROWS=100"],
+    ["export", folder, "--crate", f"{folder}.zip"], ["verify", folder, "ROWS=100"],
     ["submit", folder, "NAME=evil", f"OUT={folder}-submitted"], ["accept", f"{folder}-submitted/evil", "ROWS=100"],
     [*sys.argv[2:], "reducer=none", f"out={folder}"], [*sys.argv[2:], "reducer=none", "refresh=true", f"out={folder}"],
-    ["check", folder, "--repair"], ["reference", f"OUT={folder}", "STUDY=none"],
+    ["check", folder, "--repair"], ["reference", f"OUT={folder}"],
 ):
     sys.argv[1:] = arguments
     try:
         main()
-    except SystemExit:
-        pass
+    except SystemExit as stop:
+        statuses.append((arguments[0].partition("=")[0], stop.code))
+print("STATUSES", statuses)
 print("AUDITED", seen)
+os.environ["EVIL_NOTE"] = os.devnull
+import evil_package.evil
+print("HEARD", sorted(seen))
 """
 
 
@@ -133,7 +145,7 @@ def forge(folder, columns, settings, without=()):
 
 FORGERIES = {
     "a reducer": ({"reducer": EVIL}, {"reducer": EVIL}),
-    "an engine": ({"engine": EVIL}, {"engine": EVIL, "args": "{}"}),
+    "an engine": ({"engine": EVIL, "kmeans": '{"args":"{}"}'}, {"engine": EVIL, "args": "{}"}),
     "only the configuration": ({}, {"reducer": EVIL, "engine": EVIL}),
     "every text": (
         dict.fromkeys(TEXTS, EVIL)
@@ -141,6 +153,8 @@ FORGERIES = {
         {"reducer": EVIL, "engine": EVIL, "dataset": EVIL, "matching": EVIL},
     ),
 }
+# Their columns and their configurations say the same, so that no command refuses the rows before it could import.
+CONSISTENT = ("a reducer", "an engine")
 
 
 @pytest.mark.slow
@@ -152,6 +166,43 @@ def test_no_command_imports_what_a_folder_names(forgery, folder, evil, tmp_path)
         check=False, capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert "AUDITED []" in done.stdout, (done.stdout[-2000:], done.stderr[-2000:])
+    assert "HEARD ['evil_package" in done.stdout
+    statuses = ast.literal_eval(re.search(r"STATUSES (.*)", done.stdout)[1])
+    assert len(statuses) == 15
+    assert {status for _, status in statuses} <= ({0} if forgery in CONSISTENT else {0, 1, 2}), (statuses, done.stderr)
+    assert not re.search(r"no option of|are required|unrecognized|stopped by", done.stderr), done.stderr
+    assert not evil.exists()
+
+
+METRIC = """
+from kmdr.metrics import metric
+
+@metric("largest", "largest cluster", 0.0, 1.0, "higher")
+def largest(A, labels, truth):
+    return max((labels == c).mean() for c in set(labels.tolist()))
+"""
+
+
+@pytest.mark.parametrize("role", ["reducer", "engine"])
+def test_rows_of_a_class_that_only_the_folder_names_get_new_metrics_without_it(
+    role, evil, tmp_path, monkeypatch, capsys
+):
+    out = tmp_path / "results"
+    assert run_jobs([compose(*TINY, "reducer=random_sign", "keep_labels=true", "runner=sequential", f"out={out}")]) == 0
+    labels = sorted((out / "labels").rglob("*.npz"))
+    forge(out, *FORGERIES[f"a{'n' * (role == 'engine')} {role}"])
+    for row, file in zip(read_rows(out / "rows.csv"), labels, strict=True):
+        path = out / f"{place(row)}-{file.stem.partition('-')[2]}.csv"
+        for new in (path, labels_file(out, path)):
+            new.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(with_checksum(csv_content([row], path)))
+        file.rename(labels_file(out, path))
+    (tmp_path / "lab" / "metrics").mkdir(parents=True)
+    (tmp_path / "lab" / "metrics" / "largest.py").write_text(METRIC)
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path / "lab"))
+    assert COMMANDS["metrics"]([str(out)]) == 0
+    assert "2 rows have new metrics" in capsys.readouterr().out
+    assert {row[role] for row in read_rows(out / "rows.csv")} == {EVIL}
     assert not evil.exists()
 
 

@@ -33,15 +33,22 @@ COMMANDS = (
     ("table", "run"), ("compare", "run", "honest"), ("figures", "run"), ("check", "run"), ("merge", "run", "-o", "out"),
     ("verify", "run", "ROWS=1"), ("export", "run", "--crate", "out"), ("submit", "run", "--out", "out"),
 )  # fmt: skip
-LINE = ",".join({"params": "{}", "status": "ok", "objective": "0.5"}.get(name, "1") for name in COLUMNS).encode()
+VALUES = {"params": "{}", "status": "ok", "objective": "0.5"}
+LINE = ",".join(VALUES.get(name, "1") for name in COLUMNS).encode()
+LONG_LINE = ",".join((VALUES | {"error": "x" * 400}).get(name, "1") for name in COLUMNS).encode()
 HEADER = ",".join(COLUMNS).encode()
 
 
 @cache  # seconds to make, and a few kilobytes
 def bomb(size):
-    packer, part = lzma.LZMACompressor(preset=0), (LINE + b"\n") * 10_000
+    packer, part = lzma.LZMACompressor(preset=0), (LONG_LINE + b"\n") * 10_000
     head = packer.compress(HEADER + b"\n")
     return head + b"".join(packer.compress(part) for _ in range(size // len(part))) + packer.flush()
+
+
+def compressed_table(folder):
+    """Newer than the plain table, so it is the one to read."""
+    (folder / "rows.csv.xz").write_bytes(bomb(1 << 28))
 
 
 def compressed_table_with_a_forged_note(folder):
@@ -67,21 +74,39 @@ def large_task_files(folder, count=24):
 def peak_of(*command):
     said = subprocess.run([sys.executable, "-S", "-c", START, *command], capture_output=True, text=True, check=True)
     status, kilobytes = map(int, said.stdout.splitlines()[-1].split())
-    return status, kilobytes / 1024
+    return status, kilobytes / 1024, said.stdout + said.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spoil", [compressed_table_with_a_forged_note, sparse_table, large_task_files])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_no_folder_takes_more_than_half_a_gibibyte(tmp_path, spoil, command):
+    text = refused(tmp_path, spoil, command)
+    assert "more than the limit of" in text or spoil is not sparse_table, text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "reason"), [("table", "decompressed at least"), ("merge", "is damaged: a row has kmeans = '1'")]
+)
+def test_no_compressed_table_takes_more_than_half_a_gibibyte(tmp_path, command, reason):
+    """A merge reads rows one by one, and ends at the first that is wrong; a table is first read whole."""
+    (arguments,) = (each for each in COMMANDS if each[0] == command)
+    assert reason in refused(tmp_path, compressed_table, arguments)
+
+
+def refused(tmp_path, spoil, command):
+    """Return what a command writes on a spoiled folder, which takes little memory."""
     for name in ("run", "honest"):
         (tmp_path / name).mkdir()
         write_rows(tmp_path / name)
     spoil(tmp_path / "run")
     arguments = [str(tmp_path / word) if word in ("run", "honest", "out") else word for word in command]
-    status, peak = peak_of(sys.executable, "-m", "kmdr", *arguments)
-    assert status in (0, 1, 2)
+    status, peak, text = peak_of(sys.executable, "-m", "kmdr", *arguments)
     assert peak < MOST_MEGABYTES
+    assert status in (0, 1, 2)
+    assert "stopped by" not in text
+    return text
 
 
 @pytest.mark.slow
@@ -91,7 +116,7 @@ def test_damaged_task_files_are_not_kept_in_memory(tmp_path):
         folder.mkdir()
         write_rows(folder)
         large_task_files(folder, count)
-    (_, one), (_, seven) = (peak_of(sys.executable, "-m", "kmdr", "check", str(folder)) for folder in folders)
+    (_, one, _), (_, seven, _) = (peak_of(sys.executable, "-m", "kmdr", "check", str(folder)) for folder in folders)
     assert seven < one + 50
 
 

@@ -6,6 +6,7 @@ import io
 import pytest
 
 from kmdr.base.files import DamagedError
+from kmdr.results import reader
 from kmdr.results.checksums import with_checksum
 from kmdr.results.paths import place
 from kmdr.results.reader import _parsed_together, read_rows, read_task
@@ -47,6 +48,7 @@ FORMS = {
     "another checksum": lambda content: with_checksum(content)[:-3] + b"x\n",
     "cut": lambda content: content[: len(content) // 2],
     "empty": lambda content: b"",
+    "of another task": with_checksum,
 }
 
 
@@ -72,13 +74,25 @@ def one_by_one(folder, files):
             yield str(error)
 
 
-def test_files_of_all_forms_are_read_as_each_by_itself(tmp_path, tasks, rng):
+def test_files_of_all_forms_are_read_as_each_by_itself(tmp_path, tasks, rng, monkeypatch):
+    """A single file that this version did not write, or a text of two lines, and all are parsed one by one."""
+    together, parse = [], reader._parsed_together
+
+    def parse_and_count(*arguments):
+        rows = parse(*arguments)
+        together.append(rows)
+        return rows
+
+    monkeypatch.setattr(reader, "_parsed_together", parse_and_count)
+    known = list(tasks.values())
     for _ in range(60):
-        forms = rng.choice([*FORMS], len(tasks), p=[0.35] + [0.65 / (len(FORMS) - 1)] * (len(FORMS) - 1))
-        texts = rng.choice(TEXTS, len(tasks))
-        for (path, rows), form, text in zip(tasks.items(), forms, texts, strict=True):
+        forms, texts = ["as written"] * len(tasks), rng.choice(TEXTS[:-1], len(tasks))
+        for odd in rng.choice(len(tasks), rng.integers(3), replace=False):
+            forms[odd], texts[odd] = rng.choice([*FORMS]), rng.choice(TEXTS)
+        for number, (path, form) in enumerate(zip(tasks, forms, strict=True)):
+            rows = known[number - (form == "of another task")]
             for row in rows:
-                row["error"] = str(text)
+                row["error"] = str(texts[number])
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(FORMS[form](csv_content(rows, path)))
         sentences = []
@@ -86,6 +100,7 @@ def test_files_of_all_forms_are_read_as_each_by_itself(tmp_path, tasks, rng):
         expected = list(one_by_one(tmp_path, tasks))
         assert read == [rows for rows in expected if not isinstance(rows, str)]
         assert sentences == [rows for rows in expected if isinstance(rows, str)]
+    assert 0 < len(together) < 60
 
 
 def test_files_that_this_version_writes_are_parsed_together(tmp_path, tasks):
@@ -95,3 +110,14 @@ def test_files_that_this_version_writes_are_parsed_together(tmp_path, tasks):
     for path, content in contents.items():
         with pytest.raises(DamagedError):
             _parsed_together({**contents, path: content[:-9]}, tmp_path, RowCheck(tmp_path))
+
+
+def test_a_text_of_two_lines_takes_no_row_from_another_file_of_its_task(tmp_path, tasks):
+    path, rows = next(iter(tasks.items()))
+    contents = {}
+    for text, code in (("two\nlines", "0123456789ab"), ("", "123456789abc")):
+        rows[0]["error"] = text
+        file = path.with_name(path.name.replace("0123456789ab", code))
+        contents[file] = with_checksum(csv_content(rows, file))
+    with pytest.raises(DamagedError, match="was not written by this version of kmdr"):
+        _parsed_together(contents, tmp_path, RowCheck(tmp_path))
