@@ -175,7 +175,7 @@ class Said(NamedTuple):
         return " ".join(f"{self.out} {self.error} {self.drawn}".split())
 
     def notes_on(self, lines):
-        """Return what is said below a table in CSV, whose head names versions, and a sentence on each line of several."""
+        """Return what is said below a table in CSV, whose head names versions, and a sentence on lines of several."""
         marks = {
             f"{line['reducer']} has rows of {line['versions']} versions" for line in lines if int(line["versions"]) > 1
         }
