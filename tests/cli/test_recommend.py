@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from atlas_evidence import write_atlas
-from atlas_rows import FORMS, atlas_rows
+from atlas_rows import DATASETS, FORMS, atlas_rows
 from kmdr.atlas.advice import Advice, Choice, Estimate
 from kmdr.atlas.evidence import settings_of
+from kmdr.cli import recommend as recommend_module
 from kmdr.cli.commands import main
 from kmdr.cli.recommend import commands
 from kmdr.harness.jobs import compose
@@ -79,7 +80,24 @@ def test_options_of_the_dataset_change_the_traits(recommend):
     assert "some are negative" in recommend("my.csv", "k=3", "dataset.scale=standard")[1]
 
 
-def test_a_dataset_of_the_atlas_is_left_out_of_its_own_advice(recommend):
+def test_the_rows_of_a_dataset_of_the_atlas_do_not_count_for_its_advice(recommend, tmp_path, monkeypatch):
+    monkeypatch.setitem(DATASETS, "digits", (1797, 64, 10))
+    sources, advise = [], recommend_module.advise
+
+    def watched(evidence, *arguments):
+        sources.append(set(evidence.sources))
+        return advise(evidence, *arguments)
+
+    monkeypatch.setattr(recommend_module, "advise", watched)
+    folder = write_atlas(tmp_path, atlas_rows([*list(DATASETS)[:8], "digits"], forms=tuple(FORMS), repeats=2))
+    status, out, err = recommend("dataset=digits", folder=f"atlas={folder}")
+    assert status == 0, err
+    assert "The rows of digits itself were held out" in " ".join(out.split())
+    assert recommend("my.csv", "k=3", folder=f"atlas={folder}")[0] == 0
+    assert sources[1] - sources[0] == {"digits"}
+
+
+def test_an_asked_number_of_dimensions_is_the_one_advised(recommend):
     status, out, _ = recommend("dataset=digits", "r=20")
     assert status == 0
     assert "were held out" not in out
