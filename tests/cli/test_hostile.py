@@ -264,8 +264,8 @@ HEAVY = {
     "pipe as table": (["report", "results"], "results/rows.csv"),
     "endless data": (["dataset=file", "dataset.path=/dev/zero", "k=2"], "/dev/zero"),
     "aliases": (["--config-dir=mine", "runner=strange"], "values, more than"),
-    "generated": (["dataset.n=1000000000", "dataset.d=1000000000"], "n"),
-    "digits": ([f"seed={'9' * 100_000}"], "seed"),
+    "generated": (["dataset.n=1000000000", "dataset.d=1000000000"], "1000000000 points in 1000000000 dimensions"),
+    "digits": ([f"seed={'9' * 100_000}"], "cannot be read (Exceeds the limit"),
 }
 
 
