@@ -93,4 +93,4 @@ def check_block(block):
             command.parser().parse_intermixed_args(command._with_options(words[2:]))
         elif words[:1] == ["kmdr"]:
             with mock.patch.object(sys, "argv", words):
-                configs_of_command_line(list, list, lambda *_: None)
+                configs_of_command_line(list, list)

@@ -149,8 +149,14 @@ def test_what_is_handed_on_names_no_folder(tmp_path, monkeypatch):
         *own,
     )
     assert "failed" in failed.stdout + failed.stderr
-    absent = ["-m", "dataset=file,digits", f'dataset.path="{folder}/no such.npy"', "reducer=none"]
-    command(folder, home, *absent, *own, status=(0, 1, 2))
+    command(folder, home, "-m", "dataset=file", *runs[0], "reducer=none,random_sign", "seed=0,1", *own)
+    absent = [
+        "study=bzmd15_fig1",
+        f"study.datasets=[{{file:{{path:'{folder}/no such.npy',k:2}}}},{{synth:{{n:40,d:10,k:2}}}}]",
+        "study.reducers=[none]",
+    ]
+    command(folder, home, "-m", *absent, *own[1:])
+    assert "no such.npy" in (out / "missing.json").read_text()
     command(folder, home, "report", "out")
     command(folder, home, "check", "out")
     command(folder, home, "verify", "out", "ROWS=100")

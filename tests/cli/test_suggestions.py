@@ -325,7 +325,7 @@ def configurations(monkeypatch):
 
     def configurations(*words):
         monkeypatch.setattr(sys, "argv", ["kmdr", *words])
-        return [config for job in configs_of_command_line(list, list, lambda *_: None) for config in job]
+        return [config for job in configs_of_command_line(list, list) for config in job]
 
     return configurations
 

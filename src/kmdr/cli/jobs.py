@@ -7,7 +7,6 @@ from kmdr.config.compose import configs_of_command_line
 from kmdr.harness import jobs as harness
 from kmdr.harness.jobs import Job
 from kmdr.harness.shard import Part
-from kmdr.results.folder import write_file
 
 
 def run_jobs(jobs: Sequence[Job], *, part: Part | None = None) -> int:
@@ -24,4 +23,4 @@ def run_jobs(jobs: Sequence[Job], *, part: Part | None = None) -> int:
 def from_command_line() -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or all jobs of a sweep."""
     with keep_current_folder():
-        return configs_of_command_line(Job.from_configs, lambda job: run_jobs([job]), write_file)
+        return configs_of_command_line(Job.from_configs, lambda job: run_jobs([job]))

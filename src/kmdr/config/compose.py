@@ -33,7 +33,6 @@ from kmdr.config.suggestions import unknown_choice, unknown_key
 from kmdr.config.unread_files import tell_unread_files
 
 T = TypeVar("T")
-Write = Callable[[Path, str, bytes], object]
 # Hydra takes a tenth of a second to compose each.
 _MOST_JOBS = 10_000
 # Groups of which a study may choose a configuration in its defaults list.
@@ -269,21 +268,16 @@ def _check_sweep(arguments: Sequence[str]) -> None:
 
 
 @contextmanager
-def _saved_by(write: Write) -> Iterator[None]:
-    """Let Hydra write ``OUT/multirun.yaml`` like every other file of a results folder."""
-
-    def save(config: Any, f: str | Path, resolve: bool = False) -> None:
-        path = Path(f)
-        write(path.parent, path.name, OmegaConf.to_yaml(config, resolve=resolve).encode())
-
-    original, OmegaConf.save = OmegaConf.save, staticmethod(save)  # type: ignore[method-assign,assignment]
+def _no_file_of_sweep() -> Iterator[None]:
+    """Keep Hydra's sweeper from writing ``OUT/multirun.yaml``, which would state the folders of the user's data."""
+    original, OmegaConf.save = OmegaConf.save, staticmethod(lambda *_, **__: None)  # type: ignore[method-assign]
     try:
         yield
     finally:
         OmegaConf.save = staticmethod(original)  # type: ignore[method-assign]
 
 
-def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable[[T], object], write: Write) -> list[T]:
+def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable[[T], object]) -> list[T]:
     """Return the jobs of ``sys.argv``: one, or all jobs of a sweep.
 
     A sweep in this process is collected and run as one, so that every value is checked before any work starts and all
@@ -295,8 +289,6 @@ def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable
         Makes a job of configurations that differ only in dataset and reducer.
     launch : callable
         Runs a job where another launcher started it.
-    write : callable
-        Writes a file of a results folder, given the folder, the file's name and its content.
     """
     jobs: list[T] = []
     mistakes: list[Exception] = []
@@ -326,7 +318,7 @@ def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable
         sys.argv[1:] = checked_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises errors instead of printing them
-    with _explained(sys.argv[1:]), _saved_by(write):
+    with _explained(sys.argv[1:]), _no_file_of_sweep():
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(collect)()
         if mistakes:
             raise mistakes[0]
