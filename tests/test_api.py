@@ -130,6 +130,23 @@ def test_labelings_that_do_not_fit_are_refused(clusters, changes, reason):
         kmdr.compare(**{"A": A, "reducers": ["none"], "labels": truth, "r_grid": [1], **changes})
 
 
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=30), st.randoms())
+def test_one_hot_labels_are_refused_and_other_columns_of_two_classes_are_not(classes, random):
+    """Each of their columns was taken for a labeling, so that k was 2 whatever the number of classes."""
+    classes = np.array([*range(3), *classes])
+    A, columns = np.arange(len(classes) * 2.0).reshape(-1, 2), np.unique(classes)
+    coded = (classes[:, None] == columns).astype(random.choice([int, float, bool, np.uint8]))
+    form = random.choice([np.array, pd.DataFrame, np.ndarray.tolist, lambda array: list(array.T)])
+    with pytest.raises(
+        UserError, match=rf"have {len(columns)} columns of zeros and ones.* np.argmax\(labels, axis=1\)"
+    ):
+        from_arrays(A, form(coded))
+    assert from_arrays(A, np.argmax(coded, axis=1)).k == len(columns)
+    other = coded.copy()
+    other[random.randrange(len(other))] = 1
+    assert from_arrays(A, form(other)).k == 2
+
+
 def test_a_metric_with_the_name_of_a_score_against_a_labeling_is_refused(clusters, monkeypatch):
     A, truth = clusters
     known = metrics()
@@ -411,7 +428,9 @@ def test_an_object_that_is_no_number_is_named(make, entry, reason):
 
 def test_only_the_columns_with_text_are_named():
     A = pd.DataFrame({"a": [1, 2.5, 3], "b": [1, "x", 3], "c": [1, 2, 3]}, dtype=object)
-    with pytest.raises(ArgumentError, match=r"^column 'b' of A is not numeric \('x'\); remove it, or encode it$"):
+    with pytest.raises(
+        ArgumentError, match=r"^column 'b' of A is not numeric \('x'\); remove or encode what is not a number$"
+    ):
         kmdr.compare(A, "none", k=2, r_grid=[1])
 
 

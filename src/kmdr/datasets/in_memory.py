@@ -1,7 +1,7 @@
 """Make datasets of matrices and labels in memory."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -47,7 +47,7 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     doubts = [*rounded(A, name), *_order_warnings(A, labels)]
     if isinstance(A, pd.DataFrame):
         A, features = preprocessing.numbers(
-            name, A.set_axis(A.columns.map(str), axis=1), remedy="remove it, or encode it"
+            name, A.set_axis(A.columns.map(str), axis=1), remedy="remove or encode what is not a number"
         )
     A = kept_form(A)
     labelings = [] if labels is None else _labelings(labels, A.shape[0])
@@ -163,4 +163,18 @@ def _labelings(labels: Any, n: int) -> list[tuple[Any, str]]:
     for part, place in parts:
         if np.size(part) != n:
             raise UserError(f"{place} has {np.size(part)} entries for {n} points; give one per point")
+    if _is_one_hot([part for part, _ in parts]):
+        raise UserError(
+            f"the labels have {len(parts)} columns of zeros and ones with a single one per point (one-hot), but a "
+            "column of labels is a labeling; give np.argmax(labels, axis=1)"
+        )
     return parts
+
+
+def _is_one_hot(labelings: Sequence[Any]) -> bool:
+    """Return whether three or more labelings encode one: every point is 1 in one of them and 0 in the others."""
+    columns = [np.asarray(labeling).ravel() for labeling in labelings]
+    if len(columns) < 3 or any(column.dtype.kind not in "biuf" for column in columns):
+        return False
+    table = np.stack(columns)
+    return bool(((table == 0) | (table == 1)).all() and (table.sum(axis=0) == 1).all())
