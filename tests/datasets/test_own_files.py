@@ -4,6 +4,7 @@ import bz2
 import gzip
 import re
 import shlex
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -738,6 +739,38 @@ def test_images_flat_coloured_odd_and_damaged(tmp_path):
     assert load(tmp_path / "wide", k=2).A[0].tolist() == wide.ravel().tolist()
     with pytest.raises(UserError, match=r"grey holds 2 images of 10000 x 10000 pixels: 1\.6 GB.*max_gb"):
         load(tmp_path / "grey", k=2, size=[10_000, 10_000])
+
+
+@pytest.mark.parametrize("odd", range(3))
+@pytest.mark.parametrize("others", range(3))
+def test_images_of_different_numbers_of_bits_are_not_read_as_one_matrix(tmp_path, odd, others):
+    """One of 16 bits among images of 8 had grey levels up to 65535 instead of 255, and decided the clusters."""
+    forms = [np.uint8, np.uint16, np.float32]
+    for i in range(4):
+        Image.fromarray(np.full((2, 3), 1, forms[odd if i == 2 else others])).save(tmp_path / f"{i}.tif")
+    if odd == others:
+        assert load(tmp_path, k=2).A.tolist() == [[1.0] * 6] * 4
+        return
+    with pytest.raises(
+        UserError, match=r"most images of .* have grey levels of .*, others do not, such as 2\.tif; save"
+    ):
+        load(tmp_path, k=2, size=[2, 2])
+
+
+def test_a_linked_folder_is_a_class_and_a_loop_is_not_followed(tmp_path, rng):
+    """A class that was a link to a folder was left out without a word."""
+    for name, folder in (("a", tmp_path / "pics" / "a"), ("b", tmp_path / "elsewhere")):
+        for i in range(3):
+            picture(folder / f"{name}{i}.png", rng.integers(0, 256, (2, 2)))
+    plain = tmp_path / "plain" / "pics"
+    shutil.copytree(tmp_path / "pics", plain)
+    shutil.copytree(tmp_path / "elsewhere", plain / "b")
+    (tmp_path / "pics" / "b").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "pics" / "a" / "loop").symlink_to(tmp_path / "pics")
+    assert load(tmp_path / "pics").data_sha256 == load(plain).data_sha256
+    (tmp_path / "pics" / "c").symlink_to(tmp_path / "pics")
+    with pytest.raises(UserError, match="is deeper than pics/CLASS/IMAGE"):
+        load(tmp_path / "pics")
 
 
 # --- a matrix in memory

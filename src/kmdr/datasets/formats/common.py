@@ -54,9 +54,15 @@ class Content:
 
 
 def visible_files(folder: Path, deep: bool = True) -> list[Path]:
-    """Return the files in a folder, and if `deep` in its subfolders, but not what is hidden or made by an archiver."""
+    """Return the files in a folder, and if `deep` in its subfolders, but not what is hidden or made by an archiver.
+
+    A subfolder may be a link to one; links to folders below it are not followed, so that no loop is.
+    """
     try:
-        inner = [(path, path.relative_to(folder).parts) for path in (folder.rglob("*") if deep else folder.iterdir())]
+        paths = list(folder.iterdir())
+        if deep:
+            paths += [path for part in paths if part.is_dir() for path in part.rglob("*")]
+        inner = [(path, path.relative_to(folder).parts) for path in paths]
         shown = [path for path, parts in inner if not any(part.startswith((".", "__MACOSX")) for part in parts)]
         return [path for path in shown if path.is_file()]
     except OSError as e:

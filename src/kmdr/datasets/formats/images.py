@@ -19,8 +19,8 @@ from kmdr.datasets.formats.common import Content, afford, natural_key, reading, 
 from kmdr.datasets.formats.parts import SUFFIXES as PARTS
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".pnm", ".webp"}
-# Modes of grey images with more than 8 bits, which are not converted.
-_DEEP = ("I;16", "I;16B", "I;16L", "I", "F")
+# Modes of grey images with more than 8 bits, which are not converted, and the form of these grey levels.
+_DEEP = {**dict.fromkeys(("I;16", "I;16B", "I;16L", "I"), "more than 8 bits"), "F": "floating point"}
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -43,8 +43,8 @@ def image_files(folder: Path) -> list[Path]:
         raise UserError(f"{deep} is deeper than {folder.name}/CLASS/IMAGE; put each image into the folder of its class")
     if len(depths) > 1:
         raise UserError(
-            f"{folder.name} holds {depths[1]} images itself and {depths[2]} in subfolders; put each into the folder of "
-            "its class, or all into one folder"
+            f"{folder.name} holds {counted(depths[1], 'image')} itself and {depths[2]} in subfolders; put each into "
+            "the folder of its class, or all into one folder"
         )
     return sorted(every, key=lambda path: [natural_key(part) for part in path.relative_to(folder).parts])
 
@@ -53,12 +53,20 @@ def images(folder: Path, limit: float, options: FileOptions) -> Content:
     """Read each image as a row of grey levels, row by row, scaled to option ``size`` if that is set."""
     size = options.size
     paths = image_files(folder)
-    sizes = Counter(_size(path, limit) for path in paths)
+    headers = [_header(path, limit) for path in paths]
+    (usual, _), *others = Counter(numbers for _, numbers in headers).most_common()
+    if others:
+        odd = next(path for path, (_, numbers) in zip(paths, headers, strict=True) if numbers != usual)
+        raise UserError(
+            f"most images of {folder.name} have grey levels of {usual}, others do not, such as "
+            f"{odd.relative_to(folder)}; save all of them in one of these forms"
+        )
+    sizes = Counter(shape for shape, _ in headers)
     (height, width), most = sizes.most_common(1)[0]
     if any(size):
         height, width = size
     elif len(sizes) > 1:
-        odd = next(path for path in paths if _size(path, limit) != (height, width))
+        odd = next(path for path, (shape, _) in zip(paths, headers, strict=True) if shape != (height, width))
         raise UserError(
             f"{most} of {len(paths)} images of {folder.name} have {height} x {width} pixels, others do not, such as "
             f"{odd.relative_to(folder)}; scale all to one size with 'dataset.size=[{height},{width}]'"
@@ -75,7 +83,7 @@ def images(folder: Path, limit: float, options: FileOptions) -> Content:
         f", scaled from {len(sizes)} sizes" if any(size) else ""
     )
     return Content(
-        A, labels, None, form + (f"; {counted(unused, 'other file')} ignored" if unused else ""), "the subfolders"
+        A, labels, None, form + (f"; {counted(unused, 'other file')} ignored" if unused else ""), "the folder"
     )
 
 
@@ -87,14 +95,14 @@ def _opened(path: Path) -> Iterator[Image.Image]:
             yield image
 
 
-def _size(path: Path, limit: float) -> tuple[int, int]:
-    """Return height and width, read from the header only."""
+def _header(path: Path, limit: float) -> tuple[tuple[int, int], str]:
+    """Return height and width, and the form of the grey levels in words, read from the header only."""
     with reading(path, "image"), _opened(path) as image:
         if getattr(image, "n_frames", 1) > 1:
             raise UserError(f"{path.name} holds {image.n_frames} images; save each in a file of its own")  # type: ignore[attr-defined]
         width, height = image.size
         afford(path, f"claims {height} x {width} pixels", 8.0 * math.prod(image.size), limit)
-        return height, width
+        return (height, width), _DEEP.get(image.mode, "8 bits")
 
 
 def _grey(path: Path, height: int, width: int) -> NDArray[Any]:
