@@ -52,6 +52,19 @@ def test_a_variable_that_they_can_take_is_not(name, value, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("arguments", [("--hydra-help",), ("--cfg", "job", "--package", "nowhere"), ("--cfg", "job")])
+def test_what_hydra_answers_itself_ends_alike_from_the_package_and_from_the_program(arguments):
+    """``python -m kmdr --hydra-help`` blamed kmdr's own file for ending the command."""
+    package, program = (
+        command(*arguments, program=way) for way in ((sys.executable, "-m", "kmdr"), (programs() / "kmdr",))
+    )
+    assert (package.returncode, package.stderr) == (program.returncode, program.stderr)
+    assert bool(package.stdout) == bool(program.stdout) == ("nowhere" not in arguments)
+    assert package.returncode == ("nowhere" in arguments)
+    assert "ended the command" not in package.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "value"), [("NUMBA_NUM_THREADS", "abc"), ("NUMBA_DISABLE_JIT", "1")])
 def test_a_command_with_such_a_variable_ends_in_one_sentence(name, value):
     done = command("list", "engines", **{name: value})

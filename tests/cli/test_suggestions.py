@@ -1,6 +1,7 @@
 """Mistaken command lines name what was probably meant, in one sentence."""
 
 import contextlib
+import re
 import shlex
 import sys
 import tempfile
@@ -144,6 +145,21 @@ def test_names_in_a_folder_that_a_command_adds_are_left_to_hydra(tmp_path):
         check_names([*words, "runner=mine"])
     with pytest.raises(UserError, match="no runner is named 'mine'"):
         check_names(["runner=mine"])
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["~repeats", "repeats=3"], "the setting 'repeats' was removed, but is given a value; remove '~repeats'"),
+        (["~repeats"], "the setting 'repeats' was removed, but a run needs it; remove '~repeats'"),
+        (["--config-name=other"], "no configuration is named 'other'; --config-name takes a file of --config-dir"),
+    ],
+)
+def test_what_a_command_removes_or_does_not_have_is_named(words, error, monkeypatch):
+    """It said that no setting is named 'repeats', and suggested 'repeats'; of configurations, that none is valid."""
+    monkeypatch.setattr(sys, "argv", ["kmdr", *words])
+    with pytest.raises(UserError, match=f"^{re.escape(error)}$"):
+        from_command_line()
 
 
 @pytest.mark.parametrize("group", GROUPS)

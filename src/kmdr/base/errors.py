@@ -122,7 +122,9 @@ def raised_by(error: BaseException) -> str:
     """Return file and line of the last code that an error came through, except kmdr's and Python's; empty if none."""
     places = []
     for frame, line in traceback.walk_tb(error.__traceback__):
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        # Of ``python -m PACKAGE``, the module is ``__main__``, but its package is known.
+        names = frame.f_globals.get("__package__") or frame.f_globals.get("__name__", "")
+        package = str(names).partition(".")[0]
         if package not in sys.stdlib_module_names | {"kmdr", "hydra"}:
             places.append(f"{frame.f_code.co_filename}:{line}")
     return places[-1] if places else ""

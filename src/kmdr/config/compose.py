@@ -77,7 +77,7 @@ def _user_error(error: Exception, overrides: Sequence[str]) -> UserError:
         )
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        return unknown_choice(group or "configuration", name, error.options or ())
+        return unknown_choice(group, name, error.options or ())
     if not isinstance(error, HydraException | OmegaConfBaseException):
         is_file = isinstance(error, yaml.YAMLError | UnicodeDecodeError)
         what = "a configuration file" if is_file else shown(list(overrides))
@@ -270,7 +270,13 @@ def _check_sweep(arguments: Sequence[str]) -> None:
 @contextmanager
 def _no_file_of_sweep() -> Iterator[None]:
     """Keep Hydra's sweeper from writing ``OUT/multirun.yaml``, which would state the folders of the user's data."""
-    original, OmegaConf.save = OmegaConf.save, staticmethod(lambda *_, **__: None)  # type: ignore[method-assign]
+    original = OmegaConf.save
+
+    def save(config: Any, f: Any, resolve: bool = False) -> None:
+        if Path(f).name != "multirun.yaml":
+            original(config, f, resolve)
+
+    OmegaConf.save = staticmethod(save)  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -80,6 +80,8 @@ def unknown_setting(text: str, name: str, valid: Collection[str], others: Collec
 
 def unknown_key(name: str, overrides: Sequence[str], valid: Collection[str]) -> UserError:
     """Return the error for an unknown setting of a group, with the setting of an engine that does what it says."""
+    if f"~{name}" in overrides:
+        return UserError(f"the setting {name!r} was removed, but is given a value; remove '~{name}'")
     if name in _ENGINE_SETTINGS:
         value = next((text.partition("=")[2] for text in overrides if text.partition("=")[0] == name), "")
         return UserError(f"no setting is named {name!r}; write {_ENGINE_SETTINGS[name].format(value or '…')}")
@@ -123,7 +125,9 @@ def is_import_path(name: str) -> bool:
 
 
 def unknown_choice(group: str, name: str, valid: Collection[str]) -> UserError:
-    """Return the error for an unknown configuration of a group."""
+    """Return the error for an unknown configuration of a group, or for an unknown main one, which has no group."""
+    if not group:
+        return UserError(f"no configuration is named {shown(name)}; --config-name takes a file of --config-dir")
     if group == "dataset":
         return unknown_dataset(name, valid)
     return unknown_reducer(name, valid) if group == "reducer" else unknown(group, name, valid)
