@@ -172,7 +172,8 @@ class Said(NamedTuple):
 
     @property
     def text(self):
-        return " ".join(f"{self.out} {self.error} {self.drawn}".split())
+        """All that is said; a note on stderr has a line of its own, so that none joins a table with its names."""
+        return "\n".join(" ".join(part.split()) for part in (self.out, *self.error.splitlines(), self.drawn))
 
     def notes_on(self, lines):
         """Return what is said below a table in CSV, whose head names versions, and a sentence on lines of several."""

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import lzma
 import os
 import pty
 import re
@@ -12,17 +13,27 @@ import subprocess
 import sys
 from itertools import cycle
 
+import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from commands import Command
+from kmdr.base.provenance import environment
 from kmdr.base.text import EscapedStream, printable, short_hash
 from kmdr.cli import commands as cli
+from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task
+from kmdr.results.checksums import checked_content, with_checksum
+from kmdr.results.packed import pack
+from kmdr.results.paths import COMPRESSED_TABLE, task_files
 from kmdr.results.row_check import config_of
 from kmdr.results.schema import COLUMNS, JSON_COLUMNS
+from kmdr.results.store import Store
 from kmdr.results.text_rows import csv_content
-from rows import make_rows, write_rows
+from kmdr.submissions.card import CARD, derived, read_files
+from kmdr.submissions.pack import submit
+from rows import make_rows, trial, write_rows
 from states import sketched
 
 CONTROLS = "".join(map(chr, (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))))
@@ -57,19 +68,72 @@ def honest(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """Return a folder with task files, configurations and labels, which `metrics` and `submit` read."""
+    folder = tmp_path_factory.mktemp("labelled")
+    store, manifest = Store(folder), environment()
+    store.add_environment(manifest)
+    for reducer in ("none", "random_sign"):
+        for repeat in range(3):
+            task = Task("s", "toy", "5" * 64, "", reducer, "{}", 3, (2, 5), repeat, 0, Protocol(1, 9), serial=False)
+            store.add_configs([task.config])
+            rows = [trial(task, r, 0.1 + 0.01 * r + 0.1 * repeat, short_hash(manifest)) for r in (2, 5)]
+            store.add(task, [row | {"labels": np.arange(9) % 3} for row in rows])
+    store.merge()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def submitted(labelled, tmp_path_factory):
+    return submit(labelled, tmp_path_factory.mktemp("submitted"), "run")
+
+
+def rows_at(path):
+    """Return the rows of a file without the line of its checksum."""
+    rows = csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))
+    return [dict(row) for row in rows if None not in row.values()]
+
+
 def spoil(folder, spoilt, step=1):
     """Put a text into a column of each row, or of each `step`-th; JSON escapes its control characters.
 
     Of several columns and texts the rows get one each, in turn: a row with two may be refused for the first. Rows get
-    the hash of the configuration that they then state, so that they are not refused for another one.
+    the hash of the configuration that they then state, so that they are not refused for another one. All checksums are
+    made again.
     """
-    path = folder / "rows.csv"
-    rows = [dict(row) for row in csv.DictReader(io.StringIO(path.read_text("utf-8"), newline=""))]
-    for row, (column, text) in zip(rows[::step], cycle(spoilt), strict=False):
-        row[column] = json.dumps({"a": text, text: 1}) if column in JSON_COLUMNS else text
-        with contextlib.suppress(ValueError):  # of a column of numbers
-            row["config_hash"] = short_hash(config_of(row)) if column != "config_hash" else text
-    path.write_bytes(csv_content(rows, path))
+    path, tasks = folder / "rows.csv", [*task_files(folder)]
+    if packed := (folder / COMPRESSED_TABLE).exists():
+        path.write_bytes(lzma.decompress((folder / COMPRESSED_TABLE).read_bytes()))
+    files = [(file, rows_at(file)) for file in (path, *tasks)]
+    for rows in ([*files[0][1]], [row for _, of_task in files[1:] for row in of_task]):
+        for row, (column, text) in zip(rows[::step], cycle(spoilt), strict=False):
+            row[column] = json.dumps({"a": text, text: 1}) if column in JSON_COLUMNS else text
+            with contextlib.suppress(ValueError):  # of a column of numbers
+                row["config_hash"] = short_hash(config_of(row)) if column != "config_hash" else text
+    for file, rows in files:
+        content = csv_content(rows, file)
+        file.write_bytes(with_checksum(content) if file in tasks else content)
+    if packed:
+        (folder / COMPRESSED_TABLE).write_bytes(pack(path.read_bytes()))
+        path.unlink()
+        card = json.loads((folder / CARD).read_bytes())
+        files = {"files": derived([], read_files(folder))["files"]}
+        (folder / CARD).write_bytes(checked_content({k: v for k, v in card.items() if k != "sha256"} | files))
+
+
+def spoilt_copy(command, place, folders, spoilt, step):
+    """Return the words of a command on a spoilt copy of a folder that it reads to the rows."""
+    folder = place / "run"
+    shutil.copytree(folders.get(command[0], folders["HONEST"]), folder)
+    spoil(folder, spoilt, step)
+    paths = {"DIR": str(folder), "HONEST": str(folders["HONEST"]), "OUT": str(place / "out")}
+    return [paths.get(word, word) for word in command]
+
+
+@pytest.fixture(scope="module")
+def folders(honest, labelled, submitted):
+    return {"HONEST": honest, "metrics": labelled, "submit": labelled, "accept": submitted}
 
 
 @pytest.mark.slow
@@ -78,14 +142,12 @@ def spoil(folder, spoilt, step=1):
 @given(
     spoilt=st.lists(st.tuples(st.sampled_from(COLUMNS), texts), min_size=1, max_size=6), step=st.sampled_from([1, 6, 7])
 )
-def test_no_control_character_of_a_row_is_written(command, spoilt, step, honest, tmp_path_factory):
+@example(spoilt=[("reducer", TEXTS[1])], step=7)
+def test_no_control_character_of_a_row_is_written(command, spoilt, step, folders, tmp_path_factory):
     place = tmp_path_factory.mktemp("hostile")
-    folder = place / "run"
-    shutil.copytree(honest, folder)
-    spoil(folder, spoilt, step)
-    paths = {"DIR": str(folder), "HONEST": str(honest), "OUT": str(place / "out")}
+    words = spoilt_copy(command, place, folders, spoilt, step)
     with sketched():
-        shown = run([paths.get(word, word) for word in command])
+        shown = run(words)
     assert shown
     assert not RAW.search(shown), repr(shown)
     for path in place.rglob("*"):
@@ -95,14 +157,27 @@ def test_no_control_character_of_a_row_is_written(command, spoilt, step, honest,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("command", [*COMMANDS, ("report", "DIR")], ids="-".join)
+def test_every_command_shows_the_text_of_a_row_that_is_refused(command, folders, tmp_path):
+    """Without it, the search of its output for control characters would find none whatever it does with them."""
+    words = spoilt_copy(command, tmp_path, folders, [("reducer", "\x1b[2J")], 7)
+    with sketched():
+        assert "reducer = '\\x1b[2J'" in run(words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [1, 7])
 @pytest.mark.parametrize("column", ["study", "dataset", "reducer", "params", "kmeans", "options", "metrics", "error"])
-def test_no_control_character_of_a_row_is_in_a_report(column, honest, tmp_path):
+def test_no_control_character_of_a_row_is_in_a_report(column, step, honest, tmp_path):
     shutil.copytree(honest, tmp_path / "run")
-    spoil(tmp_path / "run", [(column, "".join(TEXTS))])
+    spoil(tmp_path / "run", [(column, "".join(TEXTS))], step)
     assert not RAW.search(run(["report", str(tmp_path / "run")]))
-    for path in tmp_path.rglob("*"):
-        if path.suffix in (".md", ".tex", ".html", ".csv") and path.name != "rows.csv":
-            assert not RAW.search(path.read_text()), path
+    suffixes = (".md", ".tex", ".html", ".csv")
+    pages = [path for path in tmp_path.rglob("*") if path.suffix in suffixes and path.name != "rows.csv"]
+    is_refused = column not in ("params", "options", "error")
+    assert {path.suffix for path in pages} == (set() if is_refused and step == 1 else {*suffixes})
+    for path in pages:
+        assert not RAW.search(path.read_text()), path
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -105,6 +105,23 @@ def cache():
     print(f"\n{ACCOUNT}")
 
 
+# Properties that compare clusters only where no tie is near, and what `ACCOUNT.compared` calls them.
+COMPARING = {
+    "test_permuting_features_changes_nothing": "features permuted",
+    "test_permuting_points_permutes_the_clusters": "points permuted",
+    "test_adding_a_constant_changes_the_norm_alone": "constant added", "test_types_and_sparsity_agree": "types",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def comparisons(request):
+    """Fail a property that hardly ever came to compare: of 80 examples, about 50 do."""
+    before = ACCOUNT.compared.copy()
+    yield
+    if name := COMPARING.get(request.node.name):
+        assert ACCOUNT.compared[name] - before[name] >= EXAMPLES
+
+
 @contextmanager
 def own_cache():
     """Prepare datasets in a folder that is deleted in the end, in one thread, and be silent about what is read."""
@@ -549,12 +566,11 @@ def text(value):
 
 
 @pytest.mark.slow
-@tried(0.1)
+@tried(0.3)
 @given(generators)
 def test_the_command_line_gives_the_same_rows(rng):
-    case, (reducer, params, r, seed) = forms.drawn(rng), choice(rng)
-    if forms.FORMS[case.form].in_memory:
-        return
+    files = [of.name for of in forms.FORMS.values() if of.usable and not of.in_memory]
+    case, (reducer, params, r, seed) = forms.drawn(rng, files[rng.integers(len(files))]), choice(rng)
     A, classes = case.expected
     with tempfile.TemporaryDirectory() as name, ACCOUNT.of("command line", *case.key, reducer, canonical(params)):
         folder, out = Path(name), Path(name) / "results of the command"

@@ -232,13 +232,14 @@ def test_all_commands_of_a_folder_are_shown():
     check(sequence.project)
 
 
-def with_other_number(text, column):
+def with_other_number(text, column, reducer=None):
     """Return a table in CSV with another number in the first line that has one in a column; None: without a line."""
     lines = list(csv.DictReader(io.StringIO(text)))
     if column is None:
         lines.pop(0)
     else:
-        line = next(line for line in lines if line[column] not in ("", "–"))
+        of = [line for line in lines if reducer in (None, line["reducer"])]
+        line = next(line for line in of if line[column] not in ("", "–"))
         line[column] = repr(float(line[column]) + 0.01)
     out = io.StringIO()
     writer = csv.DictWriter(out, lines[0])
@@ -276,6 +277,40 @@ def test_a_wrong_number_is_found(view, column, found, monkeypatch):
     sequence.look()
     assert {kind for kind, _ in sequence.project.wrong} == {f"{view}: {found}"}
     assert not sequence.project.stopped
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("view", "column"), [("table", "P"), ("figures", "mean")])
+def test_a_note_on_one_method_does_not_excuse_a_wrong_number_of_another(view, column, monkeypatch):
+    sequence = Sequence()
+    sequence.run(**FIRST | {"methods": ("none", "random_sign")})
+    sequence.run(methods=("outer.Pick",))
+    sequence.do("edit", "outer.py", 2)
+    sequence.run(repeats=4)
+    call, noted = sequence.project.call, []
+
+    def falsify(*commands, **settings):
+        outcomes = call(*commands, **settings)
+        for each in (each for words, each in zip(commands, outcomes, strict=True) if words[0] == view):
+            lines = csv.DictReader(io.StringIO(each.out)) if view == "table" else ()
+            noted.append(each.notes_on(lines) if view == "table" else each.text)
+        for file in sequence.folder.glob("*/figures/*.csv") if view == "figures" else ():
+            file.write_text(with_other_number(file.read_text("utf-8"), column, "random_sign"), "utf-8")
+        return [
+            each._replace(out=with_other_number(each.out, column, "random_sign"))
+            if words[0] == view == "table"
+            else each
+            for words, each in zip(commands, outcomes, strict=True)
+        ]
+
+    monkeypatch.setattr(sequence.project, "call", falsify)
+    sequence.look()
+    assert noted
+    for text in noted:
+        assert [name for name in ("outer.Pick", "random_sign") if states.is_marked(text, [name])] == ["outer.Pick"], (
+            text
+        )
+    assert {kind for kind, _ in sequence.project.wrong} == {f"{view}: another mean"}
 
 
 @pytest.mark.slow

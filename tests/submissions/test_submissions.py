@@ -400,7 +400,21 @@ def test_a_hostile_submission_is_refused_in_one_sentence(spoil, made):
     assert submissions(made.parent) == []
 
 
+@pytest.mark.parametrize("spoil", HOSTILE.values(), ids=HOSTILE)
+def test_an_accepted_submission_is_listed_as_long_as_its_card_and_its_table_stay(spoil, made):
+    def state():
+        files = [made / name for name in (CARD, COMPRESSED_TABLE)]
+        return [(s.st_ino, s.st_size, s.st_mtime_ns) for s in (file.lstat() for file in files if file.exists())]
+
+    marked(made)
+    listed, before = submissions(made.parent), state()
+    assert len(listed) == 1
+    spoil(made)
+    assert submissions(made.parent) == (listed if state() == before else [])
+
+
 def test_a_link_to_a_submission_is_refused(made, tmp_path):
+    marked(made)
     (tmp_path / "mine").symlink_to(made)
     assert "link" in refusal(tmp_path / "mine")
     assert submissions(tmp_path) == []
