@@ -104,6 +104,8 @@ def test_other_names_for_every_local_keep_the_hash(module):
     compile(other, module, "exec")
     assert module != "kmdr.clustering.lloyd" or other.count("_other_") > 1000
     entries = reaching(module)
+    if not entries:
+        pytest.skip("no row reaches a definition of this module")
     before = known_hashes(entries)
     with changed_trees({module: ast.parse(other)}):
         assert hashes(entries) == before
