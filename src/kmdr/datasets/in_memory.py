@@ -17,9 +17,9 @@ from kmdr.datasets.dataset import Dataset, content_sha256, kept_form
 from kmdr.datasets.file_options import label_of_noise
 from kmdr.datasets.formats import preprocessing
 from kmdr.datasets.formats.common import Content
-from kmdr.datasets.formats.profile import identifier_warning, profile
+from kmdr.datasets.formats.profile import column_warnings, profile
 from kmdr.datasets.formats.tables import distinct_labels, rounded
-from kmdr.datasets.references import ReferencedDataset, classes_of_labelings, split_labelings
+from kmdr.datasets.references import NOISE, ReferencedDataset, classes_of_labelings, split_labelings
 
 
 def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A", noise: Any = None) -> Dataset:
@@ -59,8 +59,9 @@ def from_arrays(A: Any, labels: Any = None, k: int | None = None, name: str = "A
     named = [(part, f"{name} ({place})" if len(labelings) > 1 else name) for part, place in labelings]
     classes, references = split_labelings(classes_of_labelings(named, mark))
     validation.check(A, classes, without_labels="give labels=None")
-    if warning := identifier_warning(profile(Content(A, classes, features)), "give A without it"):
-        doubts.append(f"{name}: {warning}")
+    further = () if references is None else tuple((row, "") for row in references[1:])
+    seen = profile(Content(A, classes, features, further=further), str(NOISE))
+    doubts.extend(f"{name}: {warning}" for warning in column_warnings(seen, "give A without it"))
     for warning in doubts:
         warnings.warn(warning, stacklevel=3)
     if k is not None:

@@ -14,6 +14,7 @@ from pandas.util import hash_array, hash_pandas_object
 
 from kmdr.base.text import counted, first_few
 from kmdr.datasets.formats.common import Content
+from kmdr.datasets.formats.label_columns import label_columns, numbered
 from kmdr.datasets.formats.preprocessing import column_names, is_numeric, setting
 from kmdr.datasets.references import is_noise
 from kmdr.datasets.streamed import Streamed
@@ -54,6 +55,7 @@ class Profile:
     deviations: tuple[float, float] | None = None  # least and largest standard deviation of columns, unless constant
     identifiers: list[str] = field(default_factory=list)  # columns that look like an index or identifier
     like_classes: list[str] = field(default_factory=list)  # whole numbers that by their name may be unnamed classes
+    labels: list[str] = field(default_factory=list)  # columns that hold a labeling, in whatever values
     # The classes of each labeling, with their number of points, the largest first.
     labelings: list[list[tuple[str, int]]] = field(default_factory=list)
     noise: list[int] = field(default_factory=list)  # number of points of noise in each labeling
@@ -68,12 +70,15 @@ def profile(content: Content, noise: str = "") -> Profile:
         marked = is_noise(labels, noise)
         seen.labelings.append(_counted(np.ravel(np.asarray(labels))[~marked]))
         seen.noise.append(int(marked.sum()))
+    labelings = [numbered(labels, noise) for labels, _ in content.labelings]
     numeric = np.ones(d, bool)
     texts: NDArray[Any] = np.zeros(1, np.uint64)
     if isinstance(A, pd.DataFrame):
         numeric = np.array([is_numeric(A.iloc[:, j]) for j in range(d)], bool)
         for j in np.flatnonzero(~numeric).tolist():
             seen.text[names[j]] = A.iloc[:, j].nunique()
+            column = pd.factorize(A.iloc[:, j])[0][:, None]
+            seen.labels += [names[j]] * any(label_columns(column, codes).size for codes in labelings)
             if absent := int(A.iloc[:, j].isna().sum()):
                 seen.missing[names[j]] = absent
         if not numeric.all():
@@ -81,6 +86,10 @@ def profile(content: Content, noise: str = "") -> Profile:
         A = read_only(A.loc[:, numeric].to_numpy(np.float64, na_value=np.nan))
     if A.ndim == 2 and getattr(A, "dtype", np.dtype("O")).kind in "biuf" and n and A.shape[1]:
         numeric_names = _select(numeric, names)
+        if scipy.sparse.issparse(A):
+            A = canonical(A)
+        columns = {j for codes in labelings for j in label_columns(A, codes).tolist()}
+        seen.labels += [numeric_names[j] for j in sorted(columns)]
         if scipy.sparse.issparse(A):
             _profile_sparse(seen, A, numeric_names)
         else:
@@ -132,24 +141,25 @@ def remarks(seen: Profile) -> Iterator[tuple[str, str]]:
         yield "repeated", f"{rows} equal to an earlier one"
 
 
-def identifier_warning(seen: Profile, remedy: str = "") -> str:
-    """Return a warning about columns that look like identifiers, if any; the default remedy is to drop them."""
-    if not seen.identifiers:
-        return ""
-    which = first_few([repr(name) for name in seen.identifiers])
-    several = len(seen.identifiers) > 1
-    remedy = remedy or setting("drop", seen.identifiers)
-    return (
-        f"column{'s' * several} {which} look{'' if several else 's'} like an index or identifier, but "
-        f"{'are features' if several else 'is a feature'}; omit {'them' if several else 'it'}: {remedy}"
-    )
+def column_warnings(seen: Profile, remedy: str = "") -> list[str]:
+    """Return warnings about columns that should not be features; the default remedy is to drop them."""
+    warnings = []
+    for names, looks, look in (
+        (seen.identifiers, "looks like an index or identifier", "look like an index or identifier"),
+        (seen.labels, "tells the class of every point", "tell the class of every point"),
+    ):
+        which = first_few([repr(name) for name in names])
+        if len(names) > 1:
+            warnings.append(f"columns {which} {look}, but are features; omit them: {remedy or setting('drop', names)}")
+        elif names:
+            warnings.append(f"column {which} {looks}, but is a feature; omit it: {remedy or setting('drop', names)}")
+    return warnings
 
 
 def warnings_of(seen: Profile) -> list[str]:
     """Return warnings about columns that should probably not be features."""
-    warning = identifier_warning(seen)
     return [
-        *([warning] if warning else []),
+        *column_warnings(seen),
         *(
             f"column {name!r} may hold the classes but is a feature; set dataset.label={name} if it does, or omit it: "
             f"{setting('drop', [name])}"
@@ -280,8 +290,8 @@ def _profile_dense(seen: Profile, A: Any, names: Sequence[str], texts: NDArray[n
 
 
 def _profile_sparse(seen: Profile, A: Any, names: Sequence[str]) -> None:
-    """Profile a sparse matrix. None of its columns is an index, whose entries are hardly ever 0."""
-    A = canonical(A).astype(np.float64, copy=False)
+    """Profile a sparse matrix in canonical form. None of its columns is an index, whose entries are hardly ever 0."""
+    A = A.astype(np.float64, copy=False)
     n, d = A.shape
     bits = scipy.sparse.csr_array((hash_array(A.data), A.indices, A.indptr), shape=A.shape)  # the hash of 0 is 0
     rows, columns = bits @ _weights(d), bits.T @ _weights(n)
