@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,6 +45,7 @@ from kmdr.datasets import prepare, prepared_by_content
 from kmdr.datasets import transfer as sent
 from kmdr.harness.engines import contract as work
 from kmdr.harness.engines.contract import Answer, Lacking, Refused, serve
+from kmdr.harness.engines.local import Lost
 from kmdr.harness.jobs import compose
 from kmdr.harness.task import Provenance
 from kmdr.results.reader import read_rows
@@ -146,6 +149,88 @@ def test_a_worker_generates_what_needs_no_files(tmp_path, monkeypatch):
     assert isinstance(answer, Answer)
     assert {row["status"] for row in answer.rows} == {"ok"}
     assert list(prepared_by_content()) == [task.data_sha256]
+
+
+# -- workers that die at a task --------------------------------------------------------------------------------------
+
+
+class OneWorker:
+    """A scheduler with one worker, which runs tasks in their order and dies at some, as Dask treats it.
+
+    Every task that it has then is suspected, also those that wait. If it dies after it has returned a result, the
+    status of that future is no longer that of a finished one.
+    """
+
+    status, loop = "running", None
+
+    def __init__(self, deadly, statuses):
+        self.deadly, self.statuses, self.in_flight, self.ready = deadly, statuses, [], []
+        self.thread_condition = threading.Condition()
+
+    def scheduler_info(self, n_workers):
+        return {"workers": {"tls://1": {"name": "1", "host": "here"}}}
+
+    def run(self, function, workers, on_error):
+        return dict.fromkeys(workers)
+
+    def submit(self, function, task, *arguments, key, **settings):
+        return SimpleNamespace(key=key, task=task, status="pending")
+
+    def add(self, future):
+        self.in_flight.append(future)
+
+    def has_ready(self):
+        return True
+
+    def __next__(self):
+        from distributed import KilledWorker
+
+        from kmdr.harness.engines.dask import _Served
+
+        if not self.ready and self.in_flight[0].task in self.deadly:
+            self.ready, self.in_flight = self.in_flight, []
+            for future in self.ready:
+                future.status, future.exception = "error", lambda: KilledWorker("task", "tls://1", 2)
+        if self.ready:
+            return self.ready.pop(0), None
+        future = self.in_flight.pop(0)
+        future.status = next(self.statuses)
+        return future, _Served(Answer([]), "tls://1", 0.1)
+
+
+@needs_dask
+@pytest.mark.parametrize("seed", range(8))
+def test_only_tasks_at_which_workers_die_are_lost(seed, task, monkeypatch):
+    from kmdr.harness.engines import dask
+
+    rng = np.random.default_rng(seed)
+    calls = [(replace(task, repeat=i), PROVENANCE) for i in range(12)]
+    deadly = {calls[i][0] for i in rng.choice(12, size=rng.integers(0, 7), replace=False)}
+    scheduler = OneWorker(
+        deadly, (str(status) for status in iter(lambda: rng.choice(["finished", "lost", "pending"]), None))
+    )
+    monkeypatch.setattr(dask.distributed, "as_completed", lambda **_: scheduler)
+    most = [None, 1, 3, 20][seed % 4]
+    answers = list(dask.Cluster(scheduler, "here", most).perform(calls, print))
+    assert sorted(call[0].repeat for call, _ in answers) == list(range(12))
+    for call, answer in answers:
+        assert answer == (Lost("its worker died, 3 times") if call[0] in deadly else Answer([]))
+
+
+@needs_dask
+@pytest.mark.slow
+def test_a_worker_of_a_local_cluster_that_died_comes_back_however_long_it_takes():
+    import dask
+
+    from kmdr.harness.engines.dask import connected
+
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}), connected(None, None, 1) as cluster:
+        (first,) = cluster._client.run(os.getpid).values()
+        os.kill(first, signal.SIGKILL)
+        until = time.monotonic() + 120
+        while first in (numbers := set(cluster._client.run(os.getpid, on_error="ignore").values())) or not numbers:
+            assert time.monotonic() < until
+            time.sleep(0.2)
 
 
 # -- real clusters ---------------------------------------------------------------------------------------------------

@@ -71,6 +71,13 @@ ROGUE = dedent("""
     def interrupt():
         raise KeyboardInterrupt
 
+    class Mute(BaseException):
+        def __str__(self):
+            raise RuntimeError
+
+    def mute():
+        raise Mute
+
     HOW = {
         "sleep": lambda: time.sleep(10**6),
         "hold": lambda: ctypes.PyDLL(None).sleep(10**6),  # compiled code that never releases the interpreter
@@ -81,6 +88,7 @@ ROGUE = dedent("""
         "leave": lambda: sys.exit(4),
         "panic": panic,
         "interrupt": interrupt,
+        "mute": mute,
         "fork": os.fork,
         "thread": lambda: threading.Thread(target=time.sleep, args=(10**6,)).start(),
     }
@@ -603,6 +611,13 @@ def test_what_is_no_exception_is_a_row_of_a_comparison_and_not_a_traceback(how, 
     assert rows["status"].tolist() == ["ok", "failed", "ok"] * 2
     assert set(rows.loc[rows["r"] == 3, "error"]) == {error}
     assert rows.loc[rows["r"] != 3, "objective"].tolist() == good.loc[good["r"] != 3, "objective"].tolist()
+
+
+def test_an_exception_without_a_readable_message_is_a_failed_row(rogue, monkeypatch, rng):
+    monkeypatch.setenv("ROGUE", "3:mute")
+    rows = kmdr.compare(rng.standard_normal((40, 8)), ["rogue.Rogue"], k=3, r_grid=[2, 3, 4], progress=False).rows
+    assert {(row.r, row.status) for row in rows.itertuples()} == {(2, "ok"), (3, "failed"), (4, "ok")}
+    assert set(rows.loc[rows["r"] == 3, "error"]) == {"Mute, whose message raises RuntimeError"}
 
 
 def test_the_users_interrupt_is_none_of_a_method(rogue, monkeypatch, rng):

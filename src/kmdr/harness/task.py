@@ -208,8 +208,19 @@ def _guarded_trials(task: Task, data: Dataset, shared: Row, **settings: Any) -> 
         if is_interrupt(error):
             raise
         if len(task.r_grid) == 1:
-            return [{**shared, "r": task.r_grid[0], **_failure(error)}]
+            return [{**shared, "r": task.r_grid[0], **_failure_of_any(error)}]
         return [row for r in task.r_grid for row in _guarded_trials(task.restricted((r,)), data, shared, **settings)]
+
+
+def _failure_of_any(error: BaseException) -> dict[str, Any]:
+    """Return what `_failure` does, also of an exception whose message cannot be read."""
+    try:
+        return _failure(error)
+    except BaseException as other:
+        if is_interrupt(other):
+            raise
+        reason = f"{type(error).__name__}, whose message raises {type(other).__name__}"
+        return {"status": "failed", "error": reason}
 
 
 def _residuals(A: Matrix, clusterings: Sequence[Clustering], total: float) -> tuple[list[metrics.Residual], float]:
@@ -389,7 +400,7 @@ def _trials_against(
                 raise
             r = row["r"]
             row.clear()
-            row.update({**shared, "r": r, **_failure(error)})
+            row.update({**shared, "r": r, **_failure_of_any(error)})
             continue
         row.update({name: scores.pop(name) for name in metrics.BUILT_IN if name in scores})
         row["metrics"] = canonical(scores) if scores else ""

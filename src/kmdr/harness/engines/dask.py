@@ -2,9 +2,10 @@
 
 The driver keeps a few tasks per worker in flight, so that workers may join and leave at any time, and takes the rows as
 they come. Workers are processes of an existing cluster, of this machine, or of jobs of a batch system
-(`kmdr.harness.engines.batch`). Dask itself retries the tasks of a worker that died; a task that several workers died of
-is given up. A worker that cannot import kmdr is excluded. Nothing stays on the cluster when the driver ends, however it
-ends: Dask drops tasks without a client.
+(`kmdr.harness.engines.batch`). Dask itself retries the tasks of a worker that died, and gives them up after several
+deaths, also those that only waited at these workers. Such a task is run again with no other in flight, and is given up
+if workers die then, too. A worker that cannot import kmdr is excluded. Nothing stays on the cluster when the driver
+ends, however it ends: Dask drops tasks without a client.
 """
 
 import ipaddress
@@ -15,7 +16,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 # Time that a scheduler may take to answer, and a worker to receive a block of data.
 _PATIENCE_SECONDS = 10
 _BLOCK_SECONDS = 120
+# Time that a worker of this machine may take to start again.
+_RESTART_TIME = "24h"
 # Largest age of what is known about the workers.
 _FRESH_SECONDS = 1.0
 # Tasks in flight for each worker: at least the one that it runs and the next, and otherwise so many that they take this
@@ -51,20 +54,62 @@ _AHEAD_SECONDS = 15.0
 _QUEUE_SECONDS = 30.0
 
 
-def _serve(*call: Any) -> tuple[Answer | Lacking | Refused | Late, str, float]:
-    """Return the answer of `serve`, the address of this worker, and the seconds that the task took."""
+@dataclass(frozen=True)
+class _Served:
+    """The answer of `serve`, the address of its worker, and the seconds that the task took."""
+
+    answer: Answer | Lacking | Refused | Lost | Late
+    worker: str
+    seconds: float
+
+
+def _serve(*call: Any) -> _Served:
     with Stopwatch() as watch:
         answer = serve(*call)
-    return answer, distributed.get_worker().address, watch.seconds
+    return _Served(answer, distributed.get_worker().address, watch.seconds)
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A call, how often it was submitted before, and the workers that may do it; None for any."""
+    """A call, how often it was submitted before, and the workers that may do it; None for any.
+
+    While one that is ``alone`` is in flight, no other is.
+    """
 
     call: Call
     number: int = 0
     workers: list[str] | None = None
+    alone: bool = False
+
+
+@dataclass
+class _Work:
+    """Attempts to submit, attempts in flight by their keys, and attempts at which workers died, perhaps of others."""
+
+    queue: deque[_Attempt] = field(default_factory=deque)
+    in_flight: dict[str, tuple[Any, _Attempt]] = field(default_factory=dict)
+    suspects: deque[_Attempt] = field(default_factory=deque)
+
+    def _active(self) -> list[_Attempt]:
+        return [*self.queue, *(attempt for _, attempt in self.in_flight.values())]
+
+    def take(self, source: Iterator[Call], most: int) -> None:
+        """Take calls until so many are active; a suspect only if nothing else is, and nothing next to it."""
+        active = self._active()
+        if not any(attempt.alone for attempt in active):
+            self.queue.extend(_Attempt(call) for call in islice(source, max(0, most - len(active))))
+        if self.suspects and not self._active():
+            self.queue.append(self.suspects.popleft())
+
+    def is_empty(self) -> bool:
+        return not (self.queue or self.in_flight or self.suspects)
+
+    def give_up(self) -> list[_Attempt]:
+        """Remove all attempts and return them."""
+        attempts = [*self._active(), *self.suspects]
+        for some in (self.queue, self.in_flight, self.suspects):
+            some.clear()
+        return attempts
 
 
 class Cluster:
@@ -144,9 +189,7 @@ class Cluster:
         self, calls: Iterable[Call], tell: Callable[[str], None], limit: Limit = UNLIMITED
     ) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         """Run calls and yield each with its answer, as `kmdr.harness.engines.contract.Perform` says."""
-        source = iter(calls)
-        queue: deque[_Attempt] = deque()
-        in_flight: dict[str, tuple[Any, _Attempt]] = {}
+        source, work = iter(calls), _Work()
         finished = distributed.as_completed(with_results=True, raise_errors=False, loop=self._client.loop)
 
         def submit(attempt: _Attempt) -> None:
@@ -158,47 +201,53 @@ class Cluster:
                 key=f"kmdr-{short_hash([repr(task), *astuple(provenance), attempt.number])}",
                 retries=TRIES - 1, workers=workers, allow_other_workers=bool(workers),
             )  # fmt: skip
-            in_flight[future.key] = future, attempt
+            work.in_flight[future.key] = future, attempt
             finished.add(future)
 
         started, reported = time.monotonic(), False
         while True:
             with self._connection():
                 workers = self._look().total()
-                free = self._capacity(workers) - len(in_flight) - len(queue)
+                work.take(source, self._capacity(workers))
             while self._lines:
                 tell(self._lines.pop(0))
-            queue.extend(_Attempt(call) for call in islice(source, max(0, free)))
-            if limit.is_over() and (late := [*(attempt for _, attempt in in_flight.values()), *queue]):
+            if limit.is_over() and not work.is_empty():
                 with self._connection():
-                    self._client.cancel([future for future, _ in in_flight.values()])
-                in_flight.clear()
-                queue.clear()
-                yield from ((attempt.call, Late()) for attempt in late)
+                    self._client.cancel([future for future, _ in work.in_flight.values()])
+                yield from ((attempt.call, Late()) for attempt in work.give_up())
                 continue
-            if not queue and not in_flight:
+            if work.is_empty():
                 return
             if not workers and not reported and time.monotonic() - started >= (_QUEUE_SECONDS if self._jobs else 0):
                 reported = True
                 tell(f"kmdr: note: {self._where} has no workers yet; the run continues when one connects")
             with self._connection():
-                while queue:
-                    submit(queue.popleft())
+                while work.queue:
+                    submit(work.queue.popleft())
                 if not _wait_for_one(finished):
                     continue
                 future, result = next(finished)
-                _, attempt = in_flight.pop(future.key)
-                if attempt.number < TRIES and self._fell_to_unusable(future):
-                    queue.append(_Attempt(attempt.call, attempt.number + 1))
-                    continue
-                answer, worker = self._answer(future, result)
-                if isinstance(answer, Lacking):
-                    if attempt.number < TRIES:
-                        self._send_data(attempt.call[0], worker)
-                        queue.appendleft(_Attempt(attempt.call, attempt.number + 1, [worker]))
-                        continue
-                    answer = Lost(f"its worker does not have the data and could not receive them, {TRIES} times")
-            yield attempt.call, answer
+                _, attempt = work.in_flight.pop(future.key)
+                answer = self._settle(work, attempt, future, result)
+            if answer is not None:
+                yield attempt.call, answer
+
+    def _settle(self, work: _Work, attempt: _Attempt, future: Any, result: Any) -> Answer | Lost | Late | None:
+        """Return the answer of an attempt that finished; None if there is another attempt."""
+        if attempt.number < TRIES and self._fell_to_unusable(future):
+            work.queue.append(replace(attempt, number=attempt.number + 1, workers=None))
+            return None
+        answer, worker = self._answer(future, result)
+        if isinstance(answer, Lost) and not worker and not attempt.alone:
+            work.suspects.append(_Attempt(attempt.call, attempt.number + 1, alone=True))
+            return None
+        if isinstance(answer, Lacking):
+            if attempt.number < TRIES:
+                self._send_data(attempt.call[0], worker)
+                work.queue.appendleft(replace(attempt, number=attempt.number + 1, workers=[worker]))
+                return None
+            return Lost(f"its worker does not have the data and could not receive them, {TRIES} times")
+        return answer
 
     def _capacity(self, workers: int) -> int:
         if self._most:
@@ -217,13 +266,14 @@ class Cluster:
 
     def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost | Late, str]:
         """Return the answer in a finished future, and the address of the worker if it has one."""
-        if future.status == "finished":
-            answer, worker, seconds = result
+        # Not by the status of the future: it is no longer finished if the worker has died since it returned the result.
+        if isinstance(result, _Served):
+            seconds = result.seconds
             # A moving average, as Dask itself estimates it.
             self._task_seconds = seconds if self._task_seconds == math.inf else (self._task_seconds + seconds) / 2
-            if isinstance(answer, Refused):
-                raise UserError(f"{answer.reason} ({worker})")
-            return answer, worker
+            if isinstance(result.answer, Refused):
+                raise UserError(f"{result.answer.reason} ({result.worker})")
+            return result.answer, result.worker
         if future.status != "error":
             raise distributed.CancelledError(future.key)
         error = future.exception()
@@ -271,6 +321,9 @@ def connected(
         "distributed.worker.http.routes": [],
         "distributed.scheduler.allowed-failures": TRIES - 1,  # of a local cluster; others have their own
     }
+    if not (address or scheduler_file or batch):
+        # A local cluster removes a worker that is not back by then, and starts no other.
+        settings["distributed.deploy.lost-worker-timeout"] = _RESTART_TIME
     # kmdr reports in one sentence what these would log.
     for name in ("asyncio", *_loggers("tornado"), *_loggers("distributed")):
         logging.getLogger(name).setLevel(logging.CRITICAL)
