@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -217,23 +218,37 @@ def test_only_tasks_at_which_workers_die_are_lost(seed, task, monkeypatch):
         assert answer == (Lost("its worker died, 3 times") if call[0] in deadly else Answer([]))
 
 
+RESTART = """
+import os, signal, time
+import dask
+from kmdr.harness.engines.dask import connected
+
+with dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}), connected(None, None, 1) as cluster:
+    (first,) = cluster._client.run(os.getpid).values()
+    os.kill(first, signal.SIGKILL)
+    until = time.monotonic() + 120
+    while first in (numbers := set(cluster._client.run(os.getpid, on_error="ignore").values())) or not numbers:
+        assert time.monotonic() < until
+        time.sleep(0.2)
+print("another worker")
+"""
+
+
 @needs_dask
 @pytest.mark.slow
 def test_a_worker_of_a_local_cluster_that_died_comes_back_however_long_it_takes():
-    import dask
-
-    from kmdr.harness.engines.dask import connected
-
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}), connected(None, None, 1) as cluster:
-        (first,) = cluster._client.run(os.getpid).values()
-        os.kill(first, signal.SIGKILL)
-        until = time.monotonic() + 120
-        while first in (numbers := set(cluster._client.run(os.getpid, on_error="ignore").values())) or not numbers:
-            assert time.monotonic() < until
-            time.sleep(0.2)
+    # In a process of its own, so that this one keeps none of its threads.
+    done = subprocess.run([sys.executable, "-c", RESTART], check=False, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "another worker\n", done.stderr
 
 
 # -- real clusters ---------------------------------------------------------------------------------------------------
+
+
+def listens(port):
+    """Whether somebody answers at a port of this machine."""
+    with socket.socket() as plain:
+        return plain.connect_ex(("127.0.0.1", port)) == 0
 
 
 class Cluster:
@@ -276,6 +291,10 @@ class Dask(Cluster):
     def start_head(self):
         arguments = ("distributed.cli.dask_scheduler", "--port", str(self.port), "--no-dashboard")
         self.head = self.start("head", *arguments, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="2")
+        until = time.monotonic() + 60  # the first fork waits for the imports of the server
+        while not listens(self.port):
+            assert time.monotonic() < until, (self.folder / "head" / "log").read_text()
+            time.sleep(0.1)
 
     def start_worker(self, **environment):
         alone = ("--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--local-directory", "tmp")
