@@ -30,7 +30,7 @@ from kmdr.datasets import open_prepared, prepare
 from kmdr.harness import runner as module
 from kmdr.harness import verify as verifying
 from kmdr.harness.engines import local
-from kmdr.harness.engines.contract import Answer, _children, call_name, execute, perform_with_limits
+from kmdr.harness.engines.contract import Answer, _children, call_name, divide_lost_tasks, execute
 from kmdr.harness.engines.local import Late, Lost, Workers
 from kmdr.harness.engines.settings import Runner
 from kmdr.harness.jobs import compose
@@ -159,6 +159,27 @@ def test_a_bad_trial_is_a_failed_row_and_all_others_are_those_of_a_run_without_i
             assert (row["status"], row["error"]) == ("failed", BAD[int(row["r"])][1].format(most))
         else:
             assert row == expected
+
+
+# Dask starts a dozen workers for it.
+@pytest.mark.parametrize(
+    "runner", [pytest.param("loky", marks=pytest.mark.slow), pytest.param("dask", marks=pytest.mark.long)]
+)
+def test_without_limits_only_the_r_that_ends_its_process_fails(runner, rogue, monkeypatch):
+    """All r of its repetition were lost, though own-method.md promises that each is run by itself."""
+    if runner == "dask":
+        pytest.importorskip("distributed")
+    settings = [*SETTINGS, "timing_repeats=0", "r_grid=[2,6,11]", f"repeats={1 if runner == 'dask' else 2}"]
+    assert run_jobs([compose(*settings, "runner=sequential", "out=good")]) == 0
+    monkeypatch.setenv("ROGUE", "6:exit")
+    assert run_jobs([compose(*settings, f"runner={runner}", "runner.n_jobs=1", "out=bad")]) == 1
+    good, bad = (computed(read_rows(rogue / out / "rows.csv")) for out in ("good", "bad"))
+    failed = [row for row in bad if row["status"] == "failed"]
+    assert [row for row in bad if row not in failed] == [row for row in good if row["r"] != "6"]
+    assert {(row["r"], row["repeat"]) for row in failed} == {
+        (row["r"], row["repeat"]) for row in good if row["r"] == "6"
+    }
+    assert all(row["error"].startswith("its worker ") for row in failed)
 
 
 def stay():
@@ -557,7 +578,7 @@ def test_only_the_r_that_is_lost_fails_and_the_other_repetitions_are_divided_fro
             asked.append((call[0].repeat, call[0].r_grid))
             yield call, Lost("it died") if 3 in call[0].r_grid else execute(*call)
 
-    answers = dict(perform_with_limits(perform)((task, PROVENANCE) for task in tasks))
+    answers = dict(divide_lost_tasks(perform)((task, PROVENANCE) for task in tasks))
     assert [call[0] for call in answers] == tasks
     assert capsys.readouterr().err.count("it died; each r is run by itself") == 1
     assert asked == [(0, (2, 3, 4)), *((repeat, (r,)) for repeat in range(3) for r in (2, 3, 4))]
@@ -575,7 +596,7 @@ def test_a_task_with_a_late_r_is_late(tasks):
             r_grid = call[0].r_grid
             yield call, Lost("it died") if len(r_grid) > 1 else Late() if r_grid == (4,) else Answer([])
 
-    assert [answer for _, answer in perform_with_limits(perform)([(tasks[0], PROVENANCE)])] == [Late()]
+    assert [answer for _, answer in divide_lost_tasks(perform)([(tasks[0], PROVENANCE)])] == [Late()]
 
 
 def test_what_runs_when_the_budget_ends_is_stopped_and_left_to_the_same_command(rogue, monkeypatch):

@@ -5,6 +5,8 @@ import lzma
 import os
 import random
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -393,3 +395,35 @@ def test_a_folder_of_something_else_is_one_sentence(tmp_path):
         run(tmp_path)
     with pytest.raises(UserError, match="arguments are required: DIR"):
         COMMANDS["check"](["--repair"])
+
+
+WRITING = """
+import sys
+from pathlib import Path
+from kmdr.results.store import Store
+
+with Store(Path(sys.argv[1])).held():
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_table_that_a_run_will_make_at_its_end_is_no_fault_while_it_writes(folder, capsys):
+    """`kmdr check` during a run said that the table is not that of the task files, as if it were damaged."""
+    (folder / "tasks" / ".merged").unlink()
+    absent = f"{folder / 'rows.csv'} is not the table of the task files; a run or --repair makes it again"
+    assert [fault.sentence for fault in faults(folder)] == [absent]
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITING, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "writing\n"
+        assert run(folder) == 0
+        assert f"{folder}: no fault; a run is writing it\n" in capsys.readouterr().out
+        assert [fault.sentence for fault in faults(folder)] == [absent]  # which a submission must not have
+        task = next((folder / "tasks").rglob("*.csv"))
+        content = task.read_bytes()
+        task.write_bytes(content[:-5])
+        assert run(folder) == 1
+        task.write_bytes(content)
+        process.stdin.close()
+    assert [fault.sentence for fault in faults(folder)] == [absent]

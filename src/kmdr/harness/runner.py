@@ -28,7 +28,7 @@ from kmdr.base.threads import pinned
 from kmdr.base.timing import Stopwatch
 from kmdr.config.task import Task
 from kmdr.harness.compiled import COMPILE_SECONDS, compile_kernels, is_compiled, parts
-from kmdr.harness.engines.contract import Answer, Call, Perform, call_name, execute, perform_with_limits
+from kmdr.harness.engines.contract import Answer, Call, Perform, call_name, divide_lost_tasks, execute
 from kmdr.harness.engines.local import Late, Lost, Workers
 from kmdr.harness.engines.settings import Runner
 from kmdr.harness.plan import ALLOWANCE_SECONDS, DRAWING_SECONDS
@@ -82,7 +82,7 @@ def _engine(runner: Runner, workers: Workers, progress: Progress, limit: Limit) 
         def perform_here(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
             return workers.run(calls, runner.n_jobs, call_name)
 
-        yield perform_with_limits(perform_here) if limit.limits_trials else perform_here
+        yield divide_lost_tasks(perform_here)
     else:
         with runner.connection() as cluster:
             progress.stage(f"{cluster.size()} at a time")
@@ -92,7 +92,7 @@ def _engine(runner: Runner, workers: Workers, progress: Progress, limit: Limit) 
                     progress.stage(f"{cluster.size()} at a time")  # workers join and leave
                     yield answered
 
-            yield perform
+            yield divide_lost_tasks(perform)
 
 
 @dataclass

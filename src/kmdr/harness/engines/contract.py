@@ -106,7 +106,7 @@ def execute(task: Task, provenance: Provenance, *, timed: bool = True) -> Answer
         return Answer(failed(task, provenance, str(error)))
 
 
-# -- with limits -----------------------------------------------------------------------------------------------------
+# -- lost tasks ------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -132,10 +132,10 @@ class _Source(Iterator[Call]):
         return self.first.popleft()
 
 
-def perform_with_limits(perform: Perform) -> Perform:
+def divide_lost_tasks(perform: Perform) -> Perform:
     """Return the function that runs each r of a task by itself if the task as a whole is lost.
 
-    So a limit is one of each trial, and a trial that exceeds it or kills its process is the only one that fails. The
+    So a limit is one of each trial, and a trial that exceeds it or ends its process is the only one that fails. The
     other repetitions of such a configuration are run that way from the beginning.
     """
 
@@ -199,7 +199,7 @@ def attempt(task: Task, provenance: Provenance, limit: Limit, *, timed: bool = T
     def perform(calls: Iterable[Call]) -> Iterator[tuple[Call, Answer | Lost | Late]]:
         yield from _children[key].run(calls, 1, call_name)
 
-    ((_, answer),) = perform_with_limits(perform)([(task, provenance)])
+    ((_, answer),) = divide_lost_tasks(perform)([(task, provenance)])
     return answer
 
 
