@@ -268,7 +268,7 @@ def _check_sweep(arguments: Sequence[str]) -> None:
 
 
 @contextmanager
-def _no_file_of_sweep() -> Iterator[None]:
+def _no_multirun_file() -> Iterator[None]:
     """Keep Hydra's sweeper from writing ``OUT/multirun.yaml``, which would state the folders of the user's data."""
     original = OmegaConf.save
 
@@ -324,7 +324,7 @@ def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable
         sys.argv[1:] = checked_arguments(sys.argv[1:])
         _check_sweep(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises errors instead of printing them
-    with _explained(sys.argv[1:]), _no_file_of_sweep():
+    with _explained(sys.argv[1:]), _no_multirun_file():
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(collect)()
         if mistakes:
             raise mistakes[0]

@@ -4,7 +4,6 @@ Locks are byte ranges of one file, so they end with the process that holds them,
 command takes locks and writes files; workers need no results folder.
 """
 
-import errno
 import fcntl
 import json
 import os
@@ -46,23 +45,6 @@ from kmdr.results.untrusted_text import PATH_COLUMNS
 _CLOCK, _MERGE, _CHANGE, _USE, _NEXT = range(5)
 _TASKS = 5
 _MAX_REPORTED = 10  # damaged files that are reported one by one
-
-
-def is_in_use(folder: Path) -> bool:
-    """Return whether a run is writing a results folder; False where its lock cannot be opened."""
-    if not has_file(folder, ".lock"):
-        return False
-    try:
-        lock = open_lock(folder)
-    except OSError:
-        return False
-    try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _USE)
-    except OSError as error:
-        return error.errno in (errno.EACCES, errno.EAGAIN)
-    finally:
-        os.close(lock)
-    return False
 
 
 class Store:
@@ -359,3 +341,14 @@ class Store:
             code.add((reducer, configs.get(key, {}).get("kmeans", {}).get("engine", ""), file.parts[-3]))
         hashes = [[*names, current_code(*names, "")] for names in sorted(code)]
         return short_hash([files_state, COLUMNS, PATH_COLUMNS, hashes, [*map(origin_of_root, plugin_roots())]])
+
+
+def is_in_use(folder: Path) -> bool:
+    """Return whether a run is writing a results folder; False where its lock cannot be opened."""
+    if not has_file(folder, ".lock"):
+        return False
+    try:
+        with Store(folder)._locked(_USE, fcntl.LOCK_EX | fcntl.LOCK_NB) as free:
+            return not free
+    except UserError:
+        return False

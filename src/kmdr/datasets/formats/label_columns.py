@@ -16,9 +16,10 @@ _FIRST_ROWS = 32
 
 def numbered(labels: Any, noise: str) -> NDArray[np.intp]:
     """Return labels as numbers from 0, in the order in which they first occur, and −1 for noise and missing ones."""
-    codes = pd.factorize(np.ravel(np.asarray(labels)))[0]
-    codes[is_noise(labels, noise)] = -1
-    return np.asarray(pd.factorize(np.where(codes < 0, np.nan, codes))[0])
+    array, known = np.ravel(np.asarray(labels)), ~is_noise(labels, noise)
+    codes = np.full(array.size, -1, np.intp)
+    codes[known] = pd.factorize(array[known])[0]
+    return codes
 
 
 def label_columns(A: Any, codes: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -38,14 +39,15 @@ def label_columns(A: Any, codes: NDArray[np.intp]) -> NDArray[np.intp]:
     if len(codes) != A.shape[0] or len(first) < 2 or len(first) == np.count_nonzero(codes >= 0):
         return none
     # Most columns of sparse data are equal, as zeros, in two points of different classes.
-    columns = np.flatnonzero((_rows(A, first[0], first[0] + 1) != _rows(A, first[1], first[1] + 1))[0])
+    one, other = (_entries(A, row, row + 1, np.arange(A.shape[1])) for row in first[:2])
+    columns = np.flatnonzero((one != other)[0])
     if len(first) * len(columns) > BLOCK:
         return none  # thousands of classes and columns
     values = np.zeros((len(first), len(columns)))
     start, rows = 0, _FIRST_ROWS
     while start < len(codes) and columns.size:
         stop = min(start + rows, len(codes))
-        block, classes = _rows(A, start, stop)[:, columns], codes[start:stop]
+        block, classes = _entries(A, start, stop, columns), codes[start:stop]
         new = first[(start <= first) & (first < stop)]
         values[codes[new]] = block[new - start]
         same = (block == values[classes])[classes >= 0].all(axis=0)
@@ -55,6 +57,6 @@ def label_columns(A: Any, codes: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.asarray(columns[np.array(differ, bool)])
 
 
-def _rows(A: Any, start: int, stop: int) -> NDArray[np.float64]:
-    block = A[start:stop]
+def _entries(A: Any, start: int, stop: int, columns: NDArray[np.intp]) -> NDArray[np.float64]:
+    block = A[start:stop][:, columns]
     return np.asarray(block.toarray() if scipy.sparse.issparse(block) else block, np.float64)

@@ -266,7 +266,7 @@ class Cluster:
 
     def _answer(self, future: Any, result: Any) -> tuple[Answer | Lacking | Lost | Late, str]:
         """Return the answer in a finished future, and the address of the worker if it has one."""
-        # Not by the status of the future: it is no longer finished if the worker has died since it returned the result.
+        # The status of the future does not matter: it changes when the worker dies after it has returned the result.
         if isinstance(result, _Served):
             seconds = result.seconds
             # A moving average, as Dask itself estimates it.
