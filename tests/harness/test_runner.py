@@ -21,19 +21,23 @@ from kmdr.results.table_stream import TooLargeError
 
 
 @pytest.fixture
-def tasks(tmp_path, monkeypatch):
-    """Two tasks on each of two datasets, by the number of points."""
+def experiment(tmp_path, monkeypatch):
     monkeypatch.setenv("KMDR_CACHE", str(tmp_path / "cache"))
+    (made,) = compose(
+        "dataset=synth", "dataset.d=10", "dataset.k=2", "r_grid=[2,3]", "repeats=2", "timing_repeats=1"
+    ).experiments
+    return made
 
-    def on(n):
-        (experiment,) = compose(
-            "dataset=synth", f"dataset.n={n}", "dataset.d=10", "dataset.k=2", "r_grid=[2,3]", "repeats=2",
-            "timing_repeats=1",
-        ).experiments  # fmt: skip
-        folder = prepare("synth", experiment.options)
-        return experiment.tasks(open_prepared(folder), folder)
 
-    return {n: on(n) for n in (30, 40)}
+def tasks_on(experiment, n):
+    folder = prepare("synth", experiment.options | {"n": n})
+    return experiment.tasks(open_prepared(folder), folder)
+
+
+@pytest.fixture
+def tasks(experiment):
+    """Two tasks on each of two datasets, by the number of points."""
+    return {n: tasks_on(experiment, n) for n in (30, 40)}
 
 
 def rows_of(tasks, runner, out):
@@ -51,6 +55,17 @@ def test_data_damaged_in_mid_run_fail_the_rows_of_their_tasks_and_no_others(back
         f"KMDR_CACHE/prepared/{file.parent.name}/A.npy is damaged; run again to prepare it anew"
     }
     assert {(row["d"], row["nnz"]) for row in rows} == {("10", "300"), ("10", "400")}
+
+
+@pytest.mark.slow
+def test_a_process_does_not_keep_open_all_the_data_that_it_ever_had(experiment, tmp_path):
+    """A process may open 1024 files by default, and a run has as many datasets as one likes."""
+    opened = []
+    for n in range(30, 120):
+        rows = rows_of(tasks_on(experiment, n)[:1], Runner("sequential", 1, 1), tmp_path / str(n))
+        assert [(row["n"], row["status"]) for row in rows] == [(str(n), "ok")] * 2
+        opened.append(len([*Path("/dev/fd").iterdir()]))
+    assert max(opened[80:]) <= max(opened[60:75])
 
 
 def dies_of_the_first_repetition(task, *arguments):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -27,7 +28,7 @@ from kmdr.results.json_files import read_json
 from kmdr.results.outdated import mixed_code, unfinished_tasks
 from kmdr.results.reader import read_rows
 from kmdr.results.schema import COLUMNS
-from kmdr.results.store import Store
+from kmdr.results.store import Store, is_in_use
 from kmdr.results.table import compress, rows_file
 from rows import trial
 
@@ -349,6 +350,31 @@ def test_claims_and_the_clock_are_between_processes_and_end_with_them(tmp_path):
     assert entered.is_set()
     with store.claim(task(), wait=False) as claimed:
         assert claimed
+
+
+def _is_held(folder):
+    """Return whether another process finds a task of the folder claimed."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_claimed, folder).result()
+
+
+def _claimed(folder):
+    with Store(folder).claim(task(), wait=False) as claimed:
+        return not claimed
+
+
+@pytest.mark.slow
+def test_a_store_that_is_dropped_takes_its_descriptor_with_it_and_no_lock_of_another(tmp_path):
+    before = len([*Path("/dev/fd").iterdir()])
+    with Store(tmp_path).claim(task(), wait=False) as claimed:
+        assert claimed
+        for _ in range(3):
+            assert is_in_use(tmp_path) is False
+            with Store(tmp_path / ".." / tmp_path.name).claim(task(repeat=1), wait=False) as another:
+                assert another
+        assert _is_held(tmp_path)
+    assert len([*Path("/dev/fd").iterdir()]) == before
+    assert not _is_held(tmp_path)
 
 
 def _time_alone(folder, entered):

@@ -11,10 +11,13 @@ Some text files may be stored compressed, as ``NAME.xz`` (see `kmdr.results.pack
 import errno
 import os
 import stat
+import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from kmdr.base.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, writing
 from kmdr.results.packed import NAMES, SUFFIX, Unpacked, logical, may_be_packed, pack
@@ -324,8 +327,28 @@ def pack_file(root: Path, path: Path) -> Path:
     return packed
 
 
-def open_lock(root: Path) -> int:
-    """Open the lock file of a folder, creating it if needed, and return its descriptor."""
-    with _descend(root, []) as folder:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        return os.open(".lock", flags, 0o666, dir_fd=folder)
+class LockFile:
+    """An open lock file, which is closed when nothing refers to it any more."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor).atexit = False
+
+
+# By device and inode. A process opens a lock file once, as closing a descriptor ends all its locks on that file.
+_lock_files: WeakValueDictionary[tuple[int, int], LockFile] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def open_lock(root: Path) -> LockFile:
+    """Open the lock file of a folder, creating it if needed."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with _opening, _descend(root, []) as folder:
+        with suppress(FileNotFoundError):
+            status = os.stat(".lock", dir_fd=folder, follow_symlinks=False)
+            if lock := _lock_files.get((status.st_dev, status.st_ino)):
+                return lock
+        lock = LockFile(os.open(".lock", flags, 0o666, dir_fd=folder))
+        status = os.fstat(lock.descriptor)
+        _lock_files[status.st_dev, status.st_ino] = lock
+        return lock

@@ -77,7 +77,7 @@ class Store:
     def _locked(self, offset: int, mode: int) -> Iterator[bool]:
         with writing(self.folder / ".lock"):
             try:
-                fcntl.lockf(self._lock, mode, 1, offset)
+                fcntl.lockf(self._lock.descriptor, mode, 1, offset)
                 held = True
             except BlockingIOError:
                 held = False
@@ -87,7 +87,7 @@ class Store:
         try:
             yield True
         finally:
-            fcntl.lockf(self._lock, fcntl.LOCK_UN, 1, offset)
+            fcntl.lockf(self._lock.descriptor, fcntl.LOCK_UN, 1, offset)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -100,7 +100,7 @@ class Store:
         """
         with self._locked(_USE, fcntl.LOCK_SH):
             lock = file_status(self.folder, ".lock")
-            if lock is None or lock.st_ino != os.fstat(self._lock).st_ino:
+            if lock is None or lock.st_ino != os.fstat(self._lock.descriptor).st_ino:
                 raise UserError(f"{self.folder} was removed at this moment; run the same command again")
             yield
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,7 +79,7 @@ def call_name(call: tuple[Any, ...]) -> str:
     return f"{task.dataset} {task.reducer} repeat={task.repeat}"
 
 
-@cache
+@lru_cache(maxsize=64)  # a process may open some hundreds of files, and mapped data are two or three
 def _data(folder: str, data_sha256: str, verify: str) -> Dataset:
     """Map a prepared dataset once per process, and again if the folder has other content in a later run."""
     del data_sha256
