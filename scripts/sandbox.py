@@ -36,6 +36,7 @@ import tqdm
 import kmdr.base.paths
 from kmdr.__main__ import main
 from kmdr.cli import commands as cli
+from kmdr.cli import jobs as cli_jobs
 from kmdr.cli.jobs import from_command_line
 from kmdr.datasets.acquire.find import sha256_of
 from kmdr.datasets.sources import loaders
@@ -209,7 +210,7 @@ def is_worker(pid: int) -> bool:
 
 def run_instead(jobs: Any) -> None:
     """Let commands run these jobs, whatever the command line says."""
-    vars(cli)["from_command_line"] = lambda: jobs
+    vars(cli_jobs)["from_command_line"] = lambda: jobs
 
 
 @cache
@@ -331,8 +332,9 @@ class Sandbox:
             null, file = os.open(os.devnull, os.O_RDONLY), os.open(log, flags)
             for target, source in ((0, null), (1, file), (2, file)):
                 os.dup2(source, target)
+            environment = self.environment()
             os.environ.clear()
-            os.environ.update(self.environment())
+            os.environ.update(environment)
             if argv[:2] == ("data", "get"):
                 kmdr.base.paths.REGISTRY = self.base / "in" / "registry.toml"
             if composed is not None:
