@@ -178,6 +178,18 @@ def test_a_budget_cuts_repetitions_alike_and_a_later_run_adds_the_rest(tiny, who
 
 
 @pytest.mark.slow
+def test_a_budget_in_which_no_trial_fits_is_called_too_small(tiny, whole, tmp_path, monkeypatch):
+    """It ended with 'there is no rows.csv, so the folder has no rows; run a study into it first'."""
+    monkeypatch.setenv("TINY_TRIAL_SECONDS", "1000")
+    said = finish(tiny("reproduce", "BUDGET=61s", f"OUT={tmp_path}"), status=2)
+    assert f"no trial ended in the time of this run, so {tmp_path} has no rows to report; give it more" in said
+    assert "run a study into it" not in said
+    monkeypatch.delenv("TINY_TRIAL_SECONDS")
+    finish(tiny("reproduce", f"OUT={tmp_path}"))
+    assert table(tmp_path) == table(whole)
+
+
+@pytest.mark.slow
 def test_the_reference_is_compressed_and_reads_back(tiny, whole, tmp_path):
     finish(tiny("reference", f"OUT={tmp_path}"))
     compressed = tmp_path / "rows.csv.xz"

@@ -10,12 +10,14 @@ import re
 import shlex
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.files import DamagedError
 from kmdr.base.limits import parse_size
 from kmdr.base.paths import RESULTS, with_home
 from kmdr.base.signals import nothing_to_lose
@@ -56,6 +58,8 @@ class Command:
         What follows the name of the command, by default made from the arguments.
     takes_settings : bool
         Whether the function gets words ``NAME=value`` that are not options; otherwise they are refused.
+    tables : str
+        The argument with a results folder, or several, whose tables the function reads; or empty.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Command:
     details: str = ""
     usage: str | None = None
     takes_settings: bool = False
+    tables: str = ""
 
     def parser(self) -> ArgumentParser:
         """Return the parser of the arguments, which also formats the help."""
@@ -124,7 +129,20 @@ class Command:
         module, _, name = self.function.partition(":")
         with nothing_to_lose():
             function: Callable[..., int | None] = getattr(importlib.import_module(module), name)
+            if self.tables:
+                _check_tables(values[self.tables])
         return function(**values)
+
+
+def _check_tables(named: Path | Sequence[Path]) -> None:
+    """Report the folders that a run is writing, and refuse one whose table is not made yet."""
+    from kmdr.results.store import note_runs  # imports pandas, as the modules of these commands do
+    from kmdr.results.table import refuse_missing_table
+
+    with suppress(DamagedError):  # the command says what is wrong with the folder
+        for folder in dict.fromkeys([named] if isinstance(named, Path) else named):
+            note_runs(folder)
+            refuse_missing_table(folder)
 
 
 def _unknown_option(command: str, name: str, valid: Iterable[str]) -> UserError:
@@ -249,18 +267,20 @@ COMMANDS = {
                 _FORMAT,
             ),
             _COLUMNS_OF_TABLE,
+            tables="folder",
         ),
         Command(
             "compare", "Show two folders of results side by side, with their differences.", "kmdr.cli.screen:compare",
             (_argument("folders", nargs=2, type=_folder, metavar="DIR", help="folders of results"), _FORMAT),
+            tables="folders",
         ),
         Command(
             "figures", "Draw objective, accuracy and time of a folder of results.", "kmdr.cli.commands:figures",
-            (_RESULTS, _PDF),
+            (_RESULTS, _PDF), tables="folder",
         ),
         Command(
             "report", "Write tables, figures and verdicts for the papers from a folder of results.",
-            "kmdr.cli.commands:report", (_RESULTS, _PDF), "Needs no data.",
+            "kmdr.cli.commands:report", (_RESULTS, _PDF), "Needs no data.", tables="folder",
         ),
         Command(
             "data", "Show, download, locate or check datasets.", "kmdr.datasets.command:run",
@@ -387,6 +407,7 @@ COMMANDS = {
                 *_LIMITS,
             ),
             "Rows of classes that the folder names and --trust does not are skipped.",
+            tables="folder",
         ),
         Command(
             "submit", "Check a folder of results and pack it as a submission that others can verify.",

@@ -30,7 +30,8 @@ from kmdr.results.paths import ASKED, CONFIGS, LOG, MISSING, PLAN, UNIVERSES, mu
 from kmdr.results.reader import check_places, public_content, read_rows, stated_paths
 from kmdr.results.row_check import RowCheck
 from kmdr.results.schema import COLUMNS, VALUES
-from kmdr.results.table import rows_file
+from kmdr.results.store import refuse_runs
+from kmdr.results.table import refuse_missing_table, rows_file
 from kmdr.results.table_stream import most_bytes
 from kmdr.results.text_rows import TextRow
 
@@ -305,8 +306,15 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
         A folder that does not exist yet, or a file ``.zip``.
     licence : str
         Address of the licence of the results.
+
+    Raises
+    ------
+    UserError
+        Also if a run is writing the folder: its files would be of several moments.
     """
     check_places(folder)
+    refuse_runs(folder, "export")
+    refuse_missing_table(folder)
     table = rows_file(folder)
     if not has_file(folder, table):
         raise UserError(f"{folder} has no {table.name} to export; name a folder of results")
@@ -333,5 +341,6 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
                 for name, content in contents:
                     (crate / name).parent.mkdir(parents=True, exist_ok=True)
                     (crate / name).write_bytes(content)
+            refuse_runs(folder, "export")  # which may have begun meanwhile
             crate.rename(target)
     return target

@@ -12,6 +12,7 @@ from kmdr.config.studies import studies
 from kmdr.harness.jobs import compose_studies, run_jobs
 from kmdr.harness.plan import Limits
 from kmdr.harness.progress import Progress
+from kmdr.results.table import has_rows
 
 
 def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Progress, until: float) -> list[Path]:
@@ -28,6 +29,11 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
     -------
     list of Path
         The written files, or the page of the report.
+
+    Raises
+    ------
+    UserError
+        If there are limits, and the folder has no rows.
     """
     from kmdr.claims.facts import fact_tasks
     from kmdr.harness.facts import run_facts
@@ -37,6 +43,10 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
     if not limits:
         run_facts(fact_tasks(out, names), out, progress, until)
         return draw_items(out, names, studies())
+    if not has_rows(out):
+        raise UserError(
+            f"no trial ended in the time of this run, so {out} has no rows to report; give it more, e.g. --budget 10m"
+        )
     if not is_current(out):
         # A run of multiverses alone needs the facts of the studies whose open choices it varies.
         settled = {name.removeprefix(STUDY) for name in names if name.startswith(STUDY)}

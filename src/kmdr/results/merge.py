@@ -41,7 +41,7 @@ from kmdr.results.paths import (
 from kmdr.results.reader import public_content, read_task
 from kmdr.results.schema import TIME_COLUMNS
 from kmdr.results.shards import missing_parts, with_parts
-from kmdr.results.store import Store
+from kmdr.results.store import Store, note_runs
 from kmdr.results.table import all_rows, trial_of, united
 from kmdr.results.table_stream import check_rows
 from kmdr.results.text_rows import TextRow
@@ -320,6 +320,8 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
 
 def run(folders: Sequence[Path], out: Path) -> int:
     """Merge folders of results and their multiverses; return 1 if parts of a plan are missing, else 0."""
+    for folder in folders:
+        note_runs(folder)
     whole = _merge_and_report(folders, out, str(out))
     if within := [multiverse_folder(folder) for folder in folders if multiverse_folder(folder) != folder]:
         whole &= _merge_and_report(within, out / MULTIVERSE, f"{out}/{MULTIVERSE}")

@@ -34,7 +34,18 @@ from kmdr.results.json_files import read_json
 from kmdr.results.labels import Labels, packed, read_labels
 from kmdr.results.manifests import config_line, files_by_machine, log_line, log_lines, read_configs
 from kmdr.results.outdated import is_stale
-from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS, LOCAL, LOG, MERGED, TABLE, labels_file, place, task_files
+from kmdr.results.paths import (
+    COMPRESSED_TABLE,
+    CONFIGS,
+    LOCAL,
+    LOG,
+    MERGED,
+    TABLE,
+    labels_file,
+    multiverse_folder,
+    place,
+    task_files,
+)
 from kmdr.results.reader import read_rows, read_task
 from kmdr.results.schema import COLUMNS, Row
 from kmdr.results.table import all_rows, compressed_digest, content_or_nothing, merged_rows, write_compressed
@@ -344,7 +355,7 @@ class Store:
 
 
 def is_in_use(folder: Path) -> bool:
-    """Return whether a run is writing a results folder; False where its lock cannot be opened."""
+    """Return whether another process is writing a results folder; False where its lock cannot be opened."""
     if not has_file(folder, ".lock"):
         return False
     try:
@@ -352,3 +363,20 @@ def is_in_use(folder: Path) -> bool:
             return not free
     except UserError:
         return False
+
+
+def _places_in_use(folder: Path) -> list[Path]:
+    """Return which of a results folder and the folder of its multiverses a run is writing."""
+    return list(filter(is_in_use, dict.fromkeys((folder, multiverse_folder(folder)))))
+
+
+def note_runs(folder: Path) -> None:
+    """Report that a run is writing a results folder, of which a command then reads a part."""
+    for written in _places_in_use(folder):
+        tell(f"kmdr: note: a run is writing {written}; repeat this command when it has ended, for all of its rows")
+
+
+def refuse_runs(folder: Path, what: str) -> None:
+    """Raise `UserError` if a run is writing a results folder, because a part of it would be published."""
+    if written := _places_in_use(folder):
+        raise UserError(f"a run is writing {written[0]}; {what} {folder} when it has ended")

@@ -68,6 +68,15 @@ def has_rows(folder: Path) -> bool:
     return has_file(folder, rows_file(folder))
 
 
+def refuse_missing_table(folder: Path) -> None:
+    """Raise `UserError` if a folder has finished tasks but no table, which a run makes at its end."""
+    if not has_rows(folder) and any(task_files(folder)):
+        raise UserError(
+            f"{folder} has finished tasks, but no {TABLE}, which a run makes when it ends; after a run that was "
+            f"killed, the same command or 'kmdr check {folder} --repair' makes it"
+        )
+
+
 def content_or_nothing(folder: Path, path: Path | str) -> bytes:
     """Return the content of a file; nothing if it is absent or refused."""
     try:

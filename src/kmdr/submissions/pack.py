@@ -16,6 +16,7 @@ from kmdr.results.manifests import config_line, read_configs
 from kmdr.results.outdated import mixed_code
 from kmdr.results.packed import pack
 from kmdr.results.paths import COMPRESSED_TABLE, CONFIGS, TABLE, place
+from kmdr.results.store import refuse_runs
 from kmdr.results.table import all_rows, table_digest
 from kmdr.results.text_rows import csv_content
 from kmdr.submissions.card import CARD, MOST_TOTAL, checked_name, checked_text, derived
@@ -94,6 +95,7 @@ def submit(
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to submit; name a folder of results")
+    refuse_runs(folder, "submit")
     if damaged := faults(folder):
         raise UserError(
             f"{folder} has {counted(len(damaged), 'fault')}, the first: {single_line(damaged[0].sentence)}; "

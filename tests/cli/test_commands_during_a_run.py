@@ -1,0 +1,116 @@
+"""Commands on a results folder that a run is writing say so, or refuse to publish a part of it; none changes it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kmdr.base.errors import UserError
+from kmdr.base.provenance import environment
+from kmdr.base.text import short_hash
+from kmdr.cli.arguments import COMMANDS
+from kmdr.clustering.kmeans import Protocol
+from kmdr.config.task import Task
+from kmdr.export.crate import write_crate
+from kmdr.results import store as stores
+from kmdr.results.store import Store
+from rows import trial
+
+WRITING = """
+import sys
+from pathlib import Path
+from kmdr.results.store import Store
+
+with Store(Path(sys.argv[1])).held():
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+# Commands that take a folder of results, without those that say by themselves what they do: these write into it.
+READERS = [
+    name
+    for name, command in COMMANDS.items()
+    for names, _ in command.arguments or ()
+    if names[0] in ("folder", "folders", "path") and name not in ("check", "metrics", "new")
+]
+PUBLISHING = {"export", "submit"}
+
+
+def words(name, folder):
+    others = {"compare": [folder], "export": ["--crate", folder / "out"], "submit": ["--out", folder / "out"]}
+    if name == "merge":
+        others["merge"] = ["-o", folder.parent / "merged"]
+    if name == "verify":
+        others["verify"] = ["--rows", "1"]
+    return [str(word) for word in (folder, *others.get(name, ()))]
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of finished tasks without their table, as it is during a run or after one that was killed."""
+    store, manifest = Store(tmp_path / "run"), environment()
+    store.add_environment(manifest)
+    tasks = [Task("s", "toy", "5" * 64, "", name, "{}", 3, (2, 5), repeat, 0, Protocol(1, 9), False)
+             for name in ("none", "svd") for repeat in range(2)]  # fmt: skip
+    store.add_configs(task.config for task in tasks)
+    for task in tasks:
+        store.add(task, [trial(task, r, 0.1 + 0.01 * r, short_hash(manifest)) for r in (2, 5)])
+    return store.folder
+
+
+@pytest.fixture
+def run(folder):
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITING, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "writing\n"
+        yield process
+        process.stdin.close()
+
+
+def test_all_commands_that_read_a_folder_are_tested():
+    assert {"table", "compare", "figures", "report", "merge", "verify"} | PUBLISHING == {*READERS}
+
+
+@pytest.mark.parametrize("with_table", [True, False])
+@pytest.mark.parametrize("name", READERS)
+def test_a_command_says_that_a_run_is_writing_its_folder(name, with_table, folder, run, capsys):
+    if with_table:
+        Store(folder).merge()
+    before, error = contents(folder), ""
+    try:
+        COMMANDS[name](words(name, folder))
+    except UserError as raised:
+        error = str(raised)
+    notes = re.findall("a run is writing (.*?);", capsys.readouterr().err + error)
+    assert notes == [str(folder)], error
+    if name in PUBLISHING:
+        assert error == f"a run is writing {folder}; {name} {folder} when it has ended"
+    elif name != "merge" and not with_table:
+        assert error.startswith(f"{folder} has finished tasks, but no rows.csv, which a run makes when it ends")
+    after = contents(folder)
+    assert {path: after.get(path) for path in before} == before
+    assert {path.relative_to(folder).parts[0] for path in after.keys() - before.keys()} <= {
+        "figures", "report", "tables", "verdicts.csv", "components.csv", "margins.csv",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted({*READERS} - {"merge", "submit"}))
+def test_tasks_without_a_table_are_not_called_no_rows(name, folder):
+    """They said 'run has no rows; run a study into it first' after a run that was killed, and during one."""
+    with pytest.raises(UserError, match=f"{folder} has finished tasks, but no rows.csv.*check {folder} --repair'"):
+        COMMANDS[name](words(name, folder))
+
+
+def test_a_run_that_begins_during_an_export_stops_it(folder, tmp_path, monkeypatch):
+    Store(folder).merge()
+    answers = iter([False, True])
+    monkeypatch.setattr(stores, "is_in_use", lambda _: next(answers))
+    with pytest.raises(UserError, match="a run is writing"):
+        write_crate(folder, tmp_path / "crate")
+    assert [path.name for path in Path(tmp_path).iterdir()] == ["run"]
