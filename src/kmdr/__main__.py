@@ -42,11 +42,14 @@ def _name_the_line_of_a_crash() -> None:
 
 
 def _exit(status: int) -> None:
-    """End this process, also if a method left a thread behind, for which the interpreter would wait."""
+    """End this process, also if a method left a thread or a process, for which the interpreter would wait."""
     import atexit
     import threading
     from contextlib import suppress
 
+    from kmdr.base.signals import kill_children
+
+    kill_children()
     if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
         atexit._run_exitfuncs()
         with suppress(OSError, AttributeError):  # a reader that left, or no output at all

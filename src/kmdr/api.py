@@ -24,7 +24,7 @@ from kmdr import reducers as methods
 from kmdr.analysis.comparison import compared, quantities_in, with_ratio
 from kmdr.analysis.rows import numeric, ok_rows
 from kmdr.base.errors import ArgumentError, UserError, shown
-from kmdr.base.outside import end_forks, named_by_path
+from kmdr.base.outside import end_forks, keep_folder_and_streams, named_by_path
 from kmdr.base.paths import RESULTS
 from kmdr.base.provenance import code_version, environment
 from kmdr.base.text import canonical, counted, short_hash, terminal_width
@@ -371,7 +371,7 @@ def compare(
             with bar.compiling(COMPILE_SECONDS):
                 compile_kernels(needed, 0, bar.tell)
         for task in tasks:
-            with end_forks():
+            with end_forks(), keep_folder_and_streams():
                 rows += run_task(task, data, provenance)
             bar.advance(rows[-len(task.r_grid) :], 1.0)
     return Comparison(numeric(rows))

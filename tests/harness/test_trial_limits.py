@@ -78,6 +78,38 @@ ROGUE = dedent("""
     def mute():
         raise Mute
 
+    def end_of(child):
+        os.kill(child, signal.SIGTERM)
+        until = time.monotonic() + 30
+        while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+            if time.monotonic() > until:
+                os.kill(child, signal.SIGKILL)
+                raise RuntimeError("it does not end when it is told to")
+            time.sleep(0.01)
+        if os.WTERMSIG(ended[1]) != signal.SIGTERM:
+            raise RuntimeError(f"it ended with {ended[1]}")
+
+    def terminate_forks():
+        for _ in range(20):
+            child = os.fork()
+            if not child:
+                time.sleep(10**6)
+                os._exit(0)
+            end_of(child)
+
+    def leave_pool():
+        import joblib
+
+        joblib.Parallel(2)(joblib.delayed(abs)(number) for number in range(4))
+
+    def leave_process():
+        import multiprocessing
+
+        multiprocessing.get_context("fork").Process(target=time.sleep, args=(10**6,)).start()
+
+    def replace_streams():
+        sys.stdout = sys.stderr = None
+
     HOW = {
         "sleep": lambda: time.sleep(10**6),
         "hold": lambda: ctypes.PyDLL(None).sleep(10**6),  # compiled code that never releases the interpreter
@@ -90,6 +122,12 @@ ROGUE = dedent("""
         "interrupt": interrupt,
         "mute": mute,
         "fork": os.fork,
+        "terminate_forks": terminate_forks,
+        "terminate_programs": lambda: end_of(subprocess.Popen(["sleep", "1000000"]).pid),
+        "leave_pool": leave_pool,
+        "leave_process": leave_process,
+        "replace_streams": replace_streams,
+        "move": lambda: os.chdir("/"),
         "thread": lambda: threading.Thread(target=time.sleep, args=(10**6,)).start(),
     }
 
@@ -772,3 +810,29 @@ def test_a_command_ends_although_a_method_left_a_thread(rogue, monkeypatch):
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0
     assert "rows.csv: 2 rows" in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runner", ["sequential", "loky"])
+@pytest.mark.parametrize(
+    "how", ["terminate_forks", "terminate_programs", "leave_pool", "leave_process", "replace_streams"]
+)
+def test_what_a_method_does_with_processes_and_streams_changes_neither_rows_nor_output(how, runner, rogue, monkeypatch):
+    if (how, runner) == ("leave_process", "loky"):
+        pytest.skip("multiprocessing starts no process in a worker, which is a daemon")
+    settings = [*SETTINGS[:-3], "r_grid=[2,3]", *SETTINGS[-2:], f"runner={runner}"]
+    assert run_jobs([compose(*settings, "out=good")]) == 0
+    monkeypatch.setenv("ROGUE", f"3:{how}")
+    command = [sys.executable, "-m", "kmdr", *settings, "out=bad"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "rows.csv: 4 rows" in ended.stdout
+    assert computed(read_rows(rogue / "bad" / "rows.csv")) == computed(read_rows(rogue / "good" / "rows.csv"))
+
+
+def test_a_comparison_leaves_the_folder_and_the_streams_of_its_process(rogue, monkeypatch, rng):
+    monkeypatch.setenv("ROGUE", "2:replace_streams 3:move")
+    before = Path.cwd(), sys.stdout, sys.stderr
+    rows = kmdr.compare(rng.standard_normal((40, 8)), ["rogue.Rogue"], k=3, r_grid=[2, 3], repeats=1, progress=False)
+    assert (Path.cwd(), sys.stdout, sys.stderr) == before
+    assert set(rows.rows["status"]) == {"ok"}

@@ -9,6 +9,7 @@ import importlib
 import inspect
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -59,14 +60,19 @@ def find_class(path: str, what: str) -> type:
 
 
 @contextmanager
-def keep_current_folder() -> Iterator[None]:
-    """Return to the current folder at the end: relative paths are in it, and third-party code may change it."""
+def keep_folder_and_streams() -> Iterator[None]:
+    """Restore the current folder, which relative paths are in, and `sys.stdout` and `sys.stderr` at the end.
+
+    Third-party code may change them.
+    """
+    streams = sys.stdout, sys.stderr
     folder = None
     with suppress(OSError):  # it may have been removed
         folder = Path.cwd()
     try:
         yield
     finally:
+        sys.stdout, sys.stderr = streams
         if folder:
             os.chdir(folder)
 
@@ -89,10 +95,10 @@ def end_forks() -> Iterator[None]:
 def import_errors(name: Any) -> Iterator[None]:
     """Turn exceptions of third-party modules that end a process, such as `SystemExit`, into a `UserError`.
 
-    The current folder stays the same.
+    The current folder and the streams stay the same.
     """
     try:
-        with keep_current_folder():
+        with keep_folder_and_streams():
             yield
     except BaseException as error:
         if isinstance(error, Exception) or is_interrupt(error):

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from multiprocessing.process import active_children
 from pathlib import Path
 from types import FrameType
@@ -71,11 +72,16 @@ def kill_orphans(variable: str) -> None:
                 os.waitpid(pid, 0)
 
 
+def kill_children() -> None:
+    """Kill the processes that this one started by `multiprocessing`, which waits for them when the interpreter ends."""
+    for child in active_children():
+        kill_tree(child.pid)
+
+
 def leave(number: int, frame: FrameType | None = None) -> None:
     """Kill the workers of this process and end it with status 128 + ``number``, whatever its threads do."""
     del frame
-    for child in active_children():
-        kill_tree(child.pid)
+    kill_children()
     if _State.leaving.acquire(timeout=1.0):  # not forever: nobody may be reading stderr, which can be a full pipe
         with suppress(OSError):
             os.write(2, f"{INTERRUPTED}\n".encode())
@@ -84,9 +90,52 @@ def leave(number: int, frame: FrameType | None = None) -> None:
 
 def leave_when_signalled() -> None:
     """Let every signal of `STOPS` end this process at once, except those that it ignores, for example under nohup."""
+    reset_in_forks()
     for number in STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, leave)
+
+
+def _survive(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the driver decides when its workers stop."""
+
+
+def survive_signals() -> None:
+    """Let no signal of `STOPS` end this worker, but let them end the processes that a method starts.
+
+    These inherit blocked signals, and not handlers. SIGINT stays blocked, which `is_interrupt` recognises a worker by.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # inherited, unless a server has started this process
+    if threading.current_thread() is threading.main_thread():
+        for number in STOPS[1:]:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _survive)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS[1:])
+        reset_in_forks()
+
+
+@cache
+def reset_in_forks() -> None:
+    """Let signals end the processes that third-party code forks from this one, instead of being handled by it.
+
+    They would write to the same pipe, so that terminating two of them would end the command.
+    """
+    masks = threading.local()
+
+    def block() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+
+    def restore() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def reset() -> None:
+        for number in STOPS:
+            if signal.getsignal(number) in (_handle, leave, _survive):
+                signal.signal(number, signal.SIG_DFL)
+                signal.set_wakeup_fd(-1)
+        restore()
+
+    os.register_at_fork(before=block, after_in_parent=restore, after_in_child=reset)
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
@@ -139,6 +188,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    reset_in_forks()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 

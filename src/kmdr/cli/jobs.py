@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kmdr.base.outside import keep_current_folder
+from kmdr.base.outside import keep_folder_and_streams
 from kmdr.config.compose import configs_of_command_line
 from kmdr.harness import jobs as harness
 from kmdr.harness.jobs import Job
@@ -22,5 +22,5 @@ def run_jobs(jobs: Sequence[Job], *, part: Part | None = None) -> int:
 
 def from_command_line() -> list[Job]:
     """Return the jobs of ``sys.argv``: one, or all jobs of a sweep."""
-    with keep_current_folder():
+    with keep_folder_and_streams():
         return configs_of_command_line(Job.from_configs, lambda job: run_jobs([job]))

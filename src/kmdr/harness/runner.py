@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kmdr.base.limits import Limit
-from kmdr.base.outside import keep_current_folder
+from kmdr.base.outside import keep_folder_and_streams
 from kmdr.base.provenance import code_version, environment, machine
 from kmdr.base.signals import undisturbed
 from kmdr.base.text import tell
@@ -68,7 +68,7 @@ def _exits_raised() -> Iterator[None]:
 
 
 def _execute_here(task: Task, provenance: Provenance) -> Answer:
-    with keep_current_folder():
+    with keep_folder_and_streams():
         return execute(task, provenance)
 
 

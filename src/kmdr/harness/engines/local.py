@@ -25,7 +25,7 @@ from joblib.externals.loky.backend import get_context
 from kmdr.base.errors import UserError
 from kmdr.base.limits import UNLIMITED, Begun, Limit, watch
 from kmdr.base.process import THREAD_VARIABLES
-from kmdr.base.signals import STOPS, adopt_orphans, kill_orphans, kill_tree, process_tree, undisturbed
+from kmdr.base.signals import STOPS, adopt_orphans, kill_orphans, kill_tree, process_tree, survive_signals, undisturbed
 from kmdr.base.text import escaped_output
 
 # Poll interval for the liveness of the parent and of workers, and for the end of the run.
@@ -134,7 +134,7 @@ def _serve(function: Callable[..., Any], pipe: Connection, parent: int) -> None:
     """Do the calls that come through a pipe, one after another, until it is closed."""
     adopt_orphans()
     _end_with(parent)
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # inherited, unless a server has started this process
+    survive_signals()
     # A driver that was killed before it had read everything resets the pipe.
     with escaped_output(), suppress(EOFError, ConnectionError):
         pipe.send(None)
