@@ -220,6 +220,7 @@ SOURCE = Path(kmdr.__file__).parent
 EXAMPLES = sorted(path.relative_to(SOURCE.parent) for path in SOURCE.rglob("*.py") if ">>> " in path.read_text("utf-8"))
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("path", EXAMPLES, ids=str)
 def test_the_examples_of_docstrings_are_right(path):
     module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")

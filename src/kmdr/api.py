@@ -335,7 +335,7 @@ def compare(
     Examples
     --------
     >>> import kmdr, numpy as np
-    >>> A = np.add.outer(np.repeat([0.0, 9.0], 10), np.linspace(0, 1, 8))
+    >>> A = np.random.default_rng(0).standard_normal((20, 8)) + np.repeat([[0.0], [9.0]], 10, axis=0)
     >>> result = kmdr.compare(A, ["random_sign", "none"], labels=np.repeat([0, 1], 10), r_grid=[2], repeats=1)
     >>> result.summary()["P"].tolist()
     [1.0, 1.0]

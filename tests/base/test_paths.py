@@ -33,6 +33,7 @@ def nowhere(monkeypatch, tmp_path):
 @pytest.mark.parametrize("named", ["by KMDR_CACHE", "by the checkout"])
 def test_without_a_home_libraries_keep_what_they_make_in_the_cache_for_its_owner_alone(named, monkeypatch, tmp_path):
     cache = tmp_path / "checkout" / "datasets" / "cache"
+    monkeypatch.delenv("KMDR_CACHE", raising=False)
     if named == "by KMDR_CACHE":
         cache = tmp_path / "new" / "cache"
         monkeypatch.setenv("KMDR_CACHE", str(cache))
