@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from multiprocessing.process import active_children
@@ -90,10 +90,15 @@ def leave(number: int, frame: FrameType | None = None) -> None:
 
 def leave_when_signalled() -> None:
     """Let every signal of `STOPS` end this process at once, except those that it ignores, for example under nohup."""
-    reset_in_forks()
-    for number in STOPS:
+    _set_handler(leave)
+
+
+def _set_handler(handler: Callable[[int, FrameType | None], None], numbers: Sequence[int] = STOPS) -> None:
+    """Let a function handle the signals that this process does not ignore, but not in processes that it forks."""
+    _reset_in_forks()
+    for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, leave)
+            signal.signal(number, handler)
 
 
 def _survive(number: int, frame: FrameType | None) -> None:
@@ -107,15 +112,12 @@ def survive_signals() -> None:
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # inherited, unless a server has started this process
     if threading.current_thread() is threading.main_thread():
-        for number in STOPS[1:]:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _survive)
+        _set_handler(_survive, STOPS[1:])
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS[1:])
-        reset_in_forks()
 
 
 @cache
-def reset_in_forks() -> None:
+def _reset_in_forks() -> None:
     """Let signals end the processes that third-party code forks from this one, instead of being handled by it.
 
     They would write to the same pipe, so that terminating two of them would end the command.
@@ -188,7 +190,6 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    reset_in_forks()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 
@@ -205,9 +206,7 @@ def interruptible() -> Iterator[None]:
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=watch, daemon=True).start()
     try:
-        for number, handler in handlers.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, _handle)
+        _set_handler(_handle)
         yield
     except BaseException:
         if _State.first:  # the interpreter's own exit would wait for threads that still download

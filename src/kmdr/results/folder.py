@@ -12,12 +12,11 @@ import errno
 import os
 import stat
 import threading
-import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 from kmdr.base.files import FOLDER, DamagedError, make_folder, open_folder, replace_file, writing
 from kmdr.results.packed import NAMES, SUFFIX, Unpacked, logical, may_be_packed, pack
@@ -332,7 +331,7 @@ class LockFile:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        weakref.finalize(self, os.close, descriptor).atexit = False
+        finalize(self, os.close, descriptor).atexit = False
 
 
 # By device and inode. A process opens a lock file once, as closing a descriptor ends all its locks on that file.
