@@ -1,8 +1,10 @@
 """Commands on a results folder that a run is writing say so, or refuse to publish a part of it; none changes it."""
 
+import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,41 @@ def test_tasks_without_a_table_are_not_called_no_rows(name, folder):
     """They said 'run has no rows; run a study into it first' after a run that was killed, and during one."""
     with pytest.raises(UserError, match=f"{folder} has finished tasks, but no rows.csv.*check {folder} --repair'"):
         COMMANDS[name](words(name, folder))
+
+
+def killed_run(folder):
+    """Add finished tasks to a folder as a run does that is killed before it makes the table."""
+    (row,) = {row["env_hash"] for row in Store(folder).merge()}
+    task = Task("s", "toy", "5" * 64, "", "srht", "{}", 3, (2, 5), 0, 0, Protocol(1, 9), False)
+    Store(folder).add_configs([task.config])
+    Store(folder).add(task, [trial(task, r, 0.3, row) for r in (2, 5)])
+
+
+@pytest.mark.parametrize("name", sorted({*READERS} - {"merge", "submit"}))
+def test_a_table_that_lacks_finished_tasks_is_not_shown_without_a_note(name, folder, capsys):
+    """The older rows were shown without a word, as if the run that was killed had not been."""
+    killed_run(folder)
+    before = contents(folder)
+    with suppress(UserError):
+        COMMANDS[name](words(name, folder))
+    note = f"{folder} has finished tasks that its rows.csv lacks, as after a run that was killed; the same run or "
+    assert note in capsys.readouterr().err
+    after = contents(folder)
+    assert {path: after.get(path) for path in before} == before
+
+
+@pytest.mark.parametrize("name", ["table", "figures"])
+def test_a_complete_table_gets_no_note_whatever_the_times_of_its_files(name, folder, rng, capsys):
+    killed_run(folder)
+    COMMANDS["check"]([str(folder), "--repair"])
+    for path in folder.rglob("*"):  # as after copying it
+        seconds = float(rng.integers(10**9))
+        os.utime(path, (seconds, seconds))
+    for _ in range(3):
+        capsys.readouterr()
+        COMMANDS[name](words(name, folder))
+        assert "lacks" not in capsys.readouterr().err
+        os.utime(folder / "rows.csv", (1, 1))
 
 
 def test_a_run_that_begins_during_an_export_stops_it(folder, tmp_path, monkeypatch):

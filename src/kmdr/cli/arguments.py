@@ -137,12 +137,12 @@ class Command:
 def _check_tables(named: Path | Sequence[Path]) -> None:
     """Report the folders that a run is writing, and refuse one whose table is not made yet."""
     from kmdr.results.store import note_runs  # imports pandas, as the modules of these commands do
-    from kmdr.results.table import refuse_missing_table
+    from kmdr.results.table import check_table
 
     with suppress(DamagedError):  # the command says what is wrong with the folder
         for folder in dict.fromkeys([named] if isinstance(named, Path) else named):
             note_runs(folder)
-            refuse_missing_table(folder)
+            check_table(folder)
 
 
 def _unknown_option(command: str, name: str, valid: Iterable[str]) -> UserError:

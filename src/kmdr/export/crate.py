@@ -31,7 +31,7 @@ from kmdr.results.reader import check_places, public_content, read_rows, stated_
 from kmdr.results.row_check import RowCheck
 from kmdr.results.schema import COLUMNS, VALUES
 from kmdr.results.store import refuse_runs
-from kmdr.results.table import refuse_missing_table, rows_file
+from kmdr.results.table import check_table, rows_file
 from kmdr.results.table_stream import most_bytes
 from kmdr.results.text_rows import TextRow
 
@@ -314,7 +314,7 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
     """
     check_places(folder)
     refuse_runs(folder, "export")
-    refuse_missing_table(folder)
+    check_table(folder)
     table = rows_file(folder)
     if not has_file(folder, table):
         raise UserError(f"{folder} has no {table.name} to export; name a folder of results")
