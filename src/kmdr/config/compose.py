@@ -28,9 +28,8 @@ from kmdr.base.text import counted
 from kmdr.config import source
 from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
-from kmdr.config.studies import config_files, load_study, naming_study, on_request
+from kmdr.config.studies import config_files, load_study, naming_study, on_request, tell_unread_files
 from kmdr.config.suggestions import unknown_choice, unknown_key
-from kmdr.config.unread_files import tell_unread_files
 
 T = TypeVar("T")
 # Hydra takes a tenth of a second to compose each.

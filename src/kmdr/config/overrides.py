@@ -12,7 +12,7 @@ from hydra._internal.utils import get_args_parser
 from kmdr.base.errors import UserError, shown
 from kmdr.base.plugins import plugin_roots
 from kmdr.base.text import counted, quoted, tell
-from kmdr.config.studies import config_files
+from kmdr.config.studies import MOST_BYTES, check_yaml, config_files
 from kmdr.config.suggestions import (
     check_words,
     is_import_path,
@@ -21,7 +21,6 @@ from kmdr.config.suggestions import (
     unknown_setting,
     values_of_sweep,
 )
-from kmdr.config.yaml_check import MOST_BYTES, check_yaml
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
