@@ -23,6 +23,7 @@ from kmdr.base.files import is_temporary
 from kmdr.datasets import readme
 from kmdr.datasets.acquire import find as acquire
 from kmdr.datasets.acquire.archives import UnverifiedError
+from kmdr.datasets.command import fetch_all
 from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.registry import entry, names
 from kmdr.datasets.sources import loaders
@@ -672,7 +673,7 @@ def test_availability_of_the_registered(monkeypatch, tmp_path):
 def test_fetching_goes_on_and_tells_missing_from_wrong(toy, monkeypatch):
     monkeypatch.setattr(paths, "REGISTRY", paths.CONF.parent / "datasets" / "registry.toml")
     monkeypatch.setenv("KMDR_DATA", "")
-    (_, line, ok, _), (_, last, fine, _) = datasets.fetch_all(["usps", "synth"])
+    (_, line, ok, _), (_, last, fine, _) = fetch_all(["usps", "synth"])
     assert line.startswith("usps: missing: ")
     assert "usps_all.mat" in line
     assert ok
@@ -680,7 +681,7 @@ def test_fetching_goes_on_and_tells_missing_from_wrong(toy, monkeypatch):
     assert fine
     toy(np.eye(3), np.array([[1], [2], [1]]), content_sha256="0" * 64)
     monkeypatch.setenv("KMDR_DATA", str(Path(os.environ["KMDR_CACHE"]).parent / "mine"))
-    ((_, line, ok, _),) = datasets.fetch_all()
+    ((_, line, ok, _),) = fetch_all()
     assert line.startswith("toy: failed: ")
     assert not ok
 
