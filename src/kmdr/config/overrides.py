@@ -126,12 +126,8 @@ def _warn_of_repeated(settings: Sequence[str]) -> None:
 def checked_arguments(arguments: Sequence[str]) -> list[str]:
     """Return arguments in the order that Hydra takes: its options, which may stand anywhere, before the settings.
 
-    A setting with several values is reported.
-
-    Raises
-    ------
-    UserError
-        For an argument that Hydra would answer with its usage, load from a pickle, read without end, or ignore.
+    A setting with several values is reported. Arguments that Hydra would answer with its usage, load from a pickle,
+    read without end, or ignore are refused.
     """
     options = _parsed(arguments)
     if options.experimental_rerun:

@@ -41,10 +41,7 @@ _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 def config_files(group: str) -> dict[str, Path]:
     """Return all configurations of one group, by name.
 
-    Raises
-    ------
-    UserError
-        When two files have the same name: a study of a plugin would pass for that of a paper.
+    Two files of the same name are refused: a study of a plugin would pass for that of a paper.
     """
     papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
     files: dict[str, Path] = {}
@@ -61,13 +58,7 @@ def external_files(group: str) -> dict[str, Path]:
 
 
 def load_config(file: Path) -> dict[str, Any]:
-    """Return a configuration with unresolved interpolations; the caller may change it.
-
-    Raises
-    ------
-    UserError
-        When the file cannot be read or is not a mapping.
-    """
+    """Return a configuration with unresolved interpolations; the caller may change it."""
     return copy.deepcopy(_current(file))
 
 
@@ -163,10 +154,7 @@ def study_names() -> list[str]:
 def studies() -> tuple[Mapping[str, Any], ...]:
     """Return the ``study`` tree of each study, with plain names of datasets and reducers, and its ``repeats``.
 
-    Raises
-    ------
-    UserError
-        When a file is not a valid study.
+    A file that is not a valid study is refused; see `readable_studies`.
     """
     return tuple(_study(path) for _, path in sorted(config_files("study").items()))
 

@@ -42,13 +42,7 @@ class Submission(NamedTuple):
 
 
 def submission(folder: Path) -> Submission | None:
-    """Return an accepted submission; None if it was not accepted, or if the card or the rows changed since.
-
-    Raises
-    ------
-    UserError
-        If there is no valid card.
-    """
+    """Return an accepted submission; None if it was not accepted, or if the card or the rows changed since."""
     card = stated_card(folder)
     check = card.get(VERIFICATION)
     if not isinstance(check, dict) or check.get("status") not in STATUSES or check.get("card") != identity(card):

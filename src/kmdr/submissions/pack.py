@@ -87,11 +87,8 @@ def submit(
 ) -> Path:
     """Pack a folder of results, which is only read, as a submission ``out/name``, which appears complete or not at all.
 
-    Raises
-    ------
-    UserError
-        If the folder has a fault, no finished trial, rows of several versions of a method's code, or files that are too
-        large together; if a text is not valid; or if the target exists.
+    A folder with a fault, without a finished trial, with rows of several versions of a method's code, or with files
+    that are too large together is refused.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to submit; name a folder of results")
