@@ -200,6 +200,5 @@ def check_card(folder: Path, card: Card, rows: Sequence[Mapping[str, str]], file
 
 def _file_difference(stated: Any, files: Mapping[str, Any]) -> str:
     stated = stated if isinstance(stated, dict) else {}
-    return "the hashes of " + ", ".join(
-        shown(name) for name in list(islice((n for n in sorted({*stated, *files}) if stated.get(n) != files.get(n)), 3))
-    )
+    names = [name for name in sorted({*stated, *files}) if stated.get(name) != files.get(name)]
+    return f"the hashes of {', '.join(map(shown, names[:3]))}"

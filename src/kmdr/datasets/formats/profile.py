@@ -67,11 +67,15 @@ def profile(content: Content, noise: str = "") -> Profile:
     A, names = content.A, column_names(content)
     n, d = A.shape if A.ndim == 2 else (*A.shape, 0, 0)[:2]
     seen = Profile(n, d, _held(A), names)
+    labelings = list[NDArray[np.intp]]()
     for labels, _ in content.labelings:
         marked = is_noise(labels, noise)
-        seen.labelings.append(_counted(np.ravel(np.asarray(labels))[~marked]))
+        known = np.ravel(np.asarray(labels))[~marked]
+        seen.labelings.append(_counted(known))
         seen.noise.append(int(marked.sum()))
-    labelings = [_numbered(labels, noise) for labels, _ in content.labelings]
+        # Numbered from 0, in the order in which they first occur, with −1 for noise and missing labels.
+        labelings.append(np.full(marked.size, -1, np.intp))
+        labelings[-1][~marked] = pd.factorize(known)[0]
     numeric = np.ones(d, bool)
     texts: NDArray[Any] = np.zeros(1, np.uint64)
     if isinstance(A, pd.DataFrame):
@@ -199,18 +203,10 @@ def _counted(values: NDArray[Any]) -> list[tuple[str, int]]:
     return sorted(counted, key=lambda pair: -pair[1])
 
 
-def _numbered(labels: Any, noise: str) -> NDArray[np.intp]:
-    """Return labels as numbers from 0, in the order in which they first occur, and −1 for noise and missing ones."""
-    array, known = np.ravel(np.asarray(labels)), ~is_noise(labels, noise)
-    codes = np.full(array.size, -1, np.intp)
-    codes[known] = pd.factorize(array[known])[0]
-    return codes
-
-
 def _label_columns(A: Any, codes: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the columns whose values are in one-to-one correspondence with the classes.
 
-    Rows are read in blocks until no column is left. `_numbered` makes `codes`.
+    Rows are read in blocks until no column is left. `codes` are numbers of classes, −1 for points without a class.
     """
     first = np.unique(codes[codes >= 0], return_index=True)[1]
     first = np.flatnonzero(codes >= 0)[first]
