@@ -23,6 +23,7 @@ from kmdr.base.files import is_temporary
 from kmdr.datasets import readme
 from kmdr.datasets.acquire import find as acquire
 from kmdr.datasets.acquire.archives import UnverifiedError
+from kmdr.datasets.availability import Availability
 from kmdr.datasets.command import fetch_all
 from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.registry import entry, names
@@ -625,7 +626,7 @@ def test_cache_that_cannot_be_written_is_a_user_error(monkeypatch, tmp_path):
 def test_availability_goes_through_its_states(toy, tmp_path, monkeypatch):
     toy(np.eye(3), np.array([[1], [2], [1]]))
     path = tmp_path / "mine" / "toy.mat"
-    assert datasets.availability_of("toy") == datasets.Availability("toy", "Toy", "3 x 3, k = 2", "local", str(path))
+    assert datasets.availability_of("toy") == Availability("toy", "Toy", "3 x 3, k = 2", "local", str(path))
     monkeypatch.setenv("KMDR_DATA", "")
     assert datasets.availability_of("toy").state == "manual"
     raw = tmp_path / "cache" / "raw" / "toy"

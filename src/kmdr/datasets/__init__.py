@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kmdr.datasets.acquire.archives import UnverifiedError
     from kmdr.datasets.acquire.find import UnavailableError
-    from kmdr.datasets.availability import Availability, availability_of
+    from kmdr.datasets.availability import availability_of
     from kmdr.datasets.dataset import Dataset, content_sha256
     from kmdr.datasets.in_memory import from_arrays
     from kmdr.datasets.preparation import inspect_file, load, prepare
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kmdr.datasets.sources.loaders import generated_by
 
 __all__ = [
-    "Availability",
     "Dataset",
     "UnavailableError",
     "UnverifiedError",
@@ -37,7 +36,6 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Availability": "availability",
     "Dataset": "dataset",
     "UnavailableError": "acquire.find",
     "UnverifiedError": "acquire.archives",

@@ -21,14 +21,8 @@ STATUSES = ("verified", "consistent", UNCHECKED)
 class Submission(NamedTuple):
     """An accepted submission. Its texts are a stranger's: one printable line each, to be escaped where they are shown.
 
-    Attributes
-    ----------
-    folder : Path
-        A folder of results, with the table of its rows.
-    status : str
-        One of `STATUSES`.
-    reason : str
-        Why it is not *verified*.
+    `folder` is a folder of results, with the table of its rows; `reason` says why `status`, one of `STATUSES`, is not
+    *verified*.
     """
 
     folder: Path

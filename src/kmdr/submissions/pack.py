@@ -127,11 +127,9 @@ def submit(
     return target
 
 
-def run(
-    folder: Path, out: Path, name: str | None, method: str | None, author: str | None, licence: str | None, labels: bool
-) -> None:
+def run(folder: Path, out: Path, name: str, method: str, author: str, licence: str, labels: bool) -> None:
     """Pack a folder of results as a submission, and say what the card states and what to do with it."""
-    target = submit(folder, out, name or "", method or "", author or "", licence or "", labels=labels)
+    target = submit(folder, out, name, method, author, licence, labels=labels)
     card = json.loads((target / CARD).read_bytes())
     announce(
         f"{target}: {counted(card['rows'], 'row')} of {counted(len(card['methods']), 'method')}, "
