@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+import kmdr.config.studies
 from kmdr.atlas import design as atlas
 from kmdr.base.errors import UserError
 from kmdr.cli import help as usage
 from kmdr.cli.arguments import LISTED
 from kmdr.cli.listing import show
-from kmdr.config import unread_files
 from kmdr.config.compose import compose_configs, study_configs
 from kmdr.config.studies import GROUPS, MULTIVERSE_PREFIX, RESERVED, config_files, load_config, studies
 from kmdr.config.suggestions import setting_names
@@ -337,7 +337,7 @@ def test_a_configuration_that_is_not_read_is_named_once(tmp_path, folder, name):
     with pytest.MonkeyPatch.context() as patch:
         plugin(patch, root)
         said = []
-        patch.setattr(unread_files, "tell", said.append)
+        patch.setattr(kmdr.config.studies, "tell", said.append)
         is_read = any((root / folder / name) in config_files(group).values() for group in GROUPS_OF_PLUGINS)
         for _ in range(2):
             compose_configs("dataset=digits")

@@ -23,6 +23,8 @@ from kmdr.base.files import is_temporary
 from kmdr.datasets import readme
 from kmdr.datasets.acquire import find as acquire
 from kmdr.datasets.acquire.archives import UnverifiedError
+from kmdr.datasets.availability import Availability
+from kmdr.datasets.command import fetch_all
 from kmdr.datasets.fingerprint import prepared_folder
 from kmdr.datasets.registry import entry, names
 from kmdr.datasets.sources import loaders
@@ -624,7 +626,7 @@ def test_cache_that_cannot_be_written_is_a_user_error(monkeypatch, tmp_path):
 def test_availability_goes_through_its_states(toy, tmp_path, monkeypatch):
     toy(np.eye(3), np.array([[1], [2], [1]]))
     path = tmp_path / "mine" / "toy.mat"
-    assert datasets.availability_of("toy") == datasets.Availability("toy", "Toy", "3 x 3, k = 2", "local", str(path))
+    assert datasets.availability_of("toy") == Availability("toy", "Toy", "3 x 3, k = 2", "local", str(path))
     monkeypatch.setenv("KMDR_DATA", "")
     assert datasets.availability_of("toy").state == "manual"
     raw = tmp_path / "cache" / "raw" / "toy"
@@ -672,7 +674,7 @@ def test_availability_of_the_registered(monkeypatch, tmp_path):
 def test_fetching_goes_on_and_tells_missing_from_wrong(toy, monkeypatch):
     monkeypatch.setattr(paths, "REGISTRY", paths.CONF.parent / "datasets" / "registry.toml")
     monkeypatch.setenv("KMDR_DATA", "")
-    (_, line, ok, _), (_, last, fine, _) = datasets.fetch_all(["usps", "synth"])
+    (_, line, ok, _), (_, last, fine, _) = fetch_all(["usps", "synth"])
     assert line.startswith("usps: missing: ")
     assert "usps_all.mat" in line
     assert ok
@@ -680,7 +682,7 @@ def test_fetching_goes_on_and_tells_missing_from_wrong(toy, monkeypatch):
     assert fine
     toy(np.eye(3), np.array([[1], [2], [1]]), content_sha256="0" * 64)
     monkeypatch.setenv("KMDR_DATA", str(Path(os.environ["KMDR_CACHE"]).parent / "mine"))
-    ((_, line, ok, _),) = datasets.fetch_all()
+    ((_, line, ok, _),) = fetch_all()
     assert line.startswith("toy: failed: ")
     assert not ok
 

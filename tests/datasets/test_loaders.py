@@ -22,6 +22,7 @@ from sklearn.cluster import KMeans
 from kmdr import datasets
 from kmdr.datasets.acquire.archives import UnverifiedError
 from kmdr.datasets.acquire.find import sha256_of
+from kmdr.datasets.command import fetch_all
 from kmdr.datasets.registry import entries, entry
 from kmdr.datasets.sources import loaders
 
@@ -638,7 +639,7 @@ def test_bio_through_the_registry(tmp_path, expression, monkeypatch):
     data = datasets.load("bio", table(tmp_path / "t.txt", *expression))
     assert (data.A.shape, data.k) == ((31, 5520), 3)
     np.testing.assert_array_equal(data.A, expression[1][kept_rows(expression[0])[0]])
-    ((_, line, ok, _),) = datasets.fetch_all(["bio"])
+    ((_, line, ok, _),) = fetch_all(["bio"])
     assert line.startswith("bio: missing: ")
     assert "dataset.sha256" in line
     assert ok

@@ -16,8 +16,9 @@ from kmdr.base import paths
 from kmdr.base.errors import UserError
 from kmdr.base.files import is_temporary, sweep_abandoned, temporary_folder
 from kmdr.cli.arguments import COMMANDS
-from kmdr.datasets import DamagedDataError, prepared, verification
+from kmdr.datasets import prepared, verification
 from kmdr.datasets.acquire import find as acquire
+from kmdr.datasets.verification import DamagedDataError
 from kmdr.harness.jobs import compose
 from kmdr.harness.task import Provenance, run
 

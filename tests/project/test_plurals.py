@@ -33,7 +33,7 @@ BETWEEN = re.compile(r" (?:\w+ )*(?:of|are|is|in|for|with|and|or|have|has|from|t
 EXEMPT = {
     "atlas/explanation.py: {int(choice['sources'])} sources", "atlas/explanation.py: {len(explained)} tests",
     "atlas/section.py: {len(explained)} tests", "atlas/section.py: {plan.kmeans['n_init']} starts",
-    "atlas/section.py: {plan.costly.kmeans['n_init']} starts", "config/yaml_check.py: {count} values",
+    "atlas/section.py: {plan.costly.kmeans['n_init']} starts", "config/studies.py: {count} values",
     "cli/recommend.py: {int(numbers['k'])} largest singular values", "harness/engines/batch.py: {system} accepts jobs",
     "results/row_check.py: {self._rows} rows",
     "figures/panels.py: {len(rows)} trials", "figures/panels.py: {seeds.max()} seeds",

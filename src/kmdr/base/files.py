@@ -199,13 +199,7 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
 
 
 def replace_file(name: str, content: bytes, folder: int, mode: int = 0o666) -> None:
-    """Write a file in an open folder atomically: temporary file, flush, rename.
-
-    Raises
-    ------
-    OSError
-        The file is then unchanged.
-    """
+    """Write a file in an open folder atomically: temporary file, flush, rename; after an OSError it is unchanged."""
     temporary, file = _open_temporary(name, folder, mode)
     try:
         with file:
@@ -221,12 +215,8 @@ def replace_file(name: str, content: bytes, folder: int, mode: int = 0o666) -> N
 def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
     """Write a file with `replace_file`, after making its missing parent folders.
 
-    If private, only the owner can read the file and the folders made for it.
-
-    Raises
-    ------
-    StorageError
-        The file is then unchanged.
+    If private, only the owner can read the file and the folders made for it. After a StorageError the file is
+    unchanged.
     """
     with writing(path):
         _make_folders(path.parent, 0o700 if private else 0o777)

@@ -156,10 +156,7 @@ def seed_of(rng: np.random.Generator) -> int:
 def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
     """Return the import path of a class or an instance, and the arguments in which an instance differs from a new one.
 
-    Raises
-    ------
-    UserError
-        When the class cannot be imported by its path, or an argument cannot be written as JSON.
+    A class that cannot be imported by its path is refused, and so is an argument that cannot be written as JSON.
     """
     cls = transformer if inspect.isclass(transformer) else type(transformer)
     path = f"{cls.__module__}.{cls.__qualname__}"

@@ -27,12 +27,8 @@ REGISTRY = _SHARE / "datasets" / "registry.toml"
 def with_home(text: str, what: str) -> Path:
     """Return the path that a text names; ``~`` and ``~NAME`` at its beginning stand for home folders.
 
-    `pathlib.Path.expanduser` does not know ``./~x``, a name in the current folder, from ``~x``.
-
-    Raises
-    ------
-    UserError
-        If there is no such home folder; ``what`` names the text in the error, e.g. ``"out ="``.
+    `pathlib.Path.expanduser` does not know ``./~x``, a name in the current folder, from ``~x``. An unknown home folder
+    is refused; ``what`` names the text in the error, e.g. ``"out ="``.
     """
     expanded = text
     with suppress(ValueError):  # no user has a name with a byte 0
@@ -109,12 +105,8 @@ def _kept_private(folder: Path) -> Path:
 def cache_folder() -> Path:
     """Return the folder of downloaded files and prepared matrices.
 
-    It is ``KMDR_CACHE`` if that is set, in a checkout ``datasets/cache``, else the user's cache folder.
-
-    Raises
-    ------
-    UserError
-        ``KMDR_CACHE`` is not a valid path, or is not set and the home folder is unknown.
+    It is ``KMDR_CACHE`` if that is set, in a checkout ``datasets/cache``, else the user's cache folder. An invalid
+    path, or an unknown home folder, is refused.
     """
     named = os.environ.get("KMDR_CACHE")
     if named:

@@ -58,10 +58,7 @@ def printable(text: str) -> str:
 class EscapedStream:
     """A text stream that makes all text `printable`, because commands show names and texts of strangers.
 
-    Attributes
-    ----------
-    unescaped : TextIO
-        The stream itself, for progress bars and bold text, whose other parts kmdr has escaped already.
+    `unescaped` is the stream itself, for progress bars and bold text, whose other parts kmdr has escaped already.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -198,8 +198,8 @@ def _budget(text: str) -> float:
     return parse_duration(text)
 
 
-def _out(default: str) -> Argument:
-    return _argument("--out", type=_folder, default=_folder(default), metavar="DIR", help=f"results folder ({default})")
+def _out(default: str, what: str = "results folder") -> Argument:
+    return _argument("--out", type=_folder, default=_folder(default), metavar="DIR", help=f"{what} ({default})")
 
 
 _RESULTS = _argument("folder", type=_folder, metavar="DIR", help="folder of results")
@@ -227,7 +227,7 @@ _SAMPLE = (
     _argument("--rows", type=partial(_whole_number, "--rows", 1), default=40, metavar="N", help="sample size (40)"),
     _argument("--seed", type=partial(_whole_number, "--seed", 0), metavar="N", help="seed of the sample"),
 )
-_SUBMITTED = "results/submitted"
+_SUBMISSIONS = _out("results/submitted", "folder of submissions")
 _COLUMNS_OF_TABLE = (
     "One line is one method at one r, with its means over n repetitions. F/F_best is the objective F over the smallest "
     "F on the data, P the accuracy, and NMI another agreement with the classes. * or bold: the best mean of the "
@@ -414,12 +414,13 @@ COMMANDS = {
             "kmdr.submissions.pack:run",
             (
                 _RESULTS,
-                _argument("--name", metavar="NAME", help="name of the submission; by default that of the folder"),
-                _argument("--method", metavar="TEXT", help="name of the method on the report's pages"),
-                _argument("--author", metavar="TEXT", help="who submits it"),
-                _argument("--licence", "--license", metavar="TEXT", help="licence of the results, e.g. CC-BY-4.0"),
-                _argument("--out", type=_folder, default=_folder(_SUBMITTED), metavar="DIR",
-                          help=f"folder of submissions ({_SUBMITTED})"),
+                _argument("--name", default="", metavar="NAME",
+                          help="name of the submission; by default that of the folder"),
+                _argument("--method", default="", metavar="TEXT", help="name of the method on the report's pages"),
+                _argument("--author", default="", metavar="TEXT", help="who submits it"),
+                _argument("--licence", "--license", default="", metavar="TEXT",
+                          help="licence of the results, e.g. CC-BY-4.0"),
+                _SUBMISSIONS,
                 _argument("--no-labels", dest="labels", action="store_false",
                           help="omit the labels that keep_labels=true kept"),
             ),
@@ -430,8 +431,7 @@ COMMANDS = {
             "kmdr.submissions.accept:run",
             (
                 _argument("name", metavar="NAME", help="name of a submission, or its folder"),
-                _argument("--out", type=_folder, default=_folder(_SUBMITTED), metavar="DIR",
-                          help=f"folder of submissions ({_SUBMITTED})"),
+                _SUBMISSIONS,
                 _argument("--reference", type=_folder, default=_folder("results/reference"), metavar="DIR",
                           help="folder of results that may not be contradicted (results/reference)"),
                 *_SAMPLE,

@@ -49,7 +49,7 @@ def show(kinds: Sequence[str]) -> int:
         print("\n\n".join(sections))
     status = report_mistakes(errors)
     if not errors:
-        from kmdr.config.unread_files import tell_unread_files
+        from kmdr.config.studies import tell_unread_files
 
         tell_unread_files()
     return status

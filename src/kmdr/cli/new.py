@@ -81,10 +81,7 @@ def _check_name(kind: str, name: str) -> None:
 def write(kind: str, name: str, folder: Path) -> list[Path]:
     """Write the skeleton of a reducer, dataset, metric, engine or paper into a folder, and return its files.
 
-    Raises
-    ------
-    UserError
-        When the name is not available, or one of the files exists already: then none is written.
+    None is written if the name is not available, or one of the files exists already.
     """
     _check_name(kind, name)
     source, placeholder = _SKELETONS / kind, KINDS[kind].placeholder

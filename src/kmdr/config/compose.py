@@ -28,9 +28,8 @@ from kmdr.base.text import counted
 from kmdr.config import source
 from kmdr.config.overrides import as_override, checked_arguments
 from kmdr.config.protocols import Config, pairs, plain
-from kmdr.config.studies import config_files, load_study, naming_study, on_request
+from kmdr.config.studies import config_files, load_study, naming_study, on_request, tell_unread_files
 from kmdr.config.suggestions import unknown_choice, unknown_key
-from kmdr.config.unread_files import tell_unread_files
 
 T = TypeVar("T")
 # Hydra takes a tenth of a second to compose each.
@@ -137,13 +136,7 @@ def _hydra() -> AbstractContextManager[Any]:
 
 
 def compose_configs(*overrides: str) -> list[Config]:
-    """Return the configurations of some overrides, which differ only in dataset and reducer.
-
-    Raises
-    ------
-    UserError
-        When an override or a value is not valid.
-    """
+    """Return the configurations of some overrides, which differ only in dataset and reducer."""
     overrides = tuple(map(as_override, overrides))
     with _explained(overrides), _hydra():
         return _expanded(plain(hydra.compose("config", overrides=list(overrides))), overrides)
@@ -205,13 +198,7 @@ def _group_choices(defaults: Sequence[Any], file: Path) -> Iterator[str]:
 
 
 def composed_studies(out: str, seed: int | None = None) -> dict[str, Config]:
-    """Return the configuration of each study by name, with the results folder ``out`` and, if given, another seed.
-
-    Raises
-    ------
-    UserError
-        When a file is malformed.
-    """
+    """Return the configuration of each study by name, with the results folder ``out`` and, if given, another seed."""
     files = _group_files()
     return {name: _composed(file, out, files, seed) for name, file in sorted(config_files("study").items())}
 
@@ -286,15 +273,9 @@ def _no_multirun_file() -> Iterator[None]:
 def configs_of_command_line(check: Callable[[list[Config]], T], launch: Callable[[T], object]) -> list[T]:
     """Return the jobs of ``sys.argv``: one, or all jobs of a sweep.
 
-    A sweep in this process is collected and run as one, so that every value is checked before any work starts and all
-    workers are busy to the end. Under another Hydra launcher each job runs where the launcher starts it.
-
-    Parameters
-    ----------
-    check : callable
-        Makes a job of configurations that differ only in dataset and reducer.
-    launch : callable
-        Runs a job where another launcher started it.
+    `check` makes a job of configurations that differ only in dataset and reducer. A sweep in this process is collected
+    and run as one, so that every value is checked before any work starts and all workers are busy to the end. Under
+    another Hydra launcher, `launch` runs each job where the launcher starts it.
     """
     jobs: list[T] = []
     mistakes: list[Exception] = []

@@ -12,7 +12,7 @@ from hydra._internal.utils import get_args_parser
 from kmdr.base.errors import UserError, shown
 from kmdr.base.plugins import plugin_roots
 from kmdr.base.text import counted, quoted, tell
-from kmdr.config.studies import config_files
+from kmdr.config.studies import MOST_BYTES, check_yaml, config_files
 from kmdr.config.suggestions import (
     check_words,
     is_import_path,
@@ -21,7 +21,6 @@ from kmdr.config.suggestions import (
     unknown_setting,
     values_of_sweep,
 )
-from kmdr.config.yaml_check import MOST_BYTES, check_yaml
 
 # Settings whose names belong to another package, so no configuration file lists them.
 _FREE = ("reducer.args.", "kmeans.args.", "runner.options.")
@@ -127,12 +126,8 @@ def _warn_of_repeated(settings: Sequence[str]) -> None:
 def checked_arguments(arguments: Sequence[str]) -> list[str]:
     """Return arguments in the order that Hydra takes: its options, which may stand anywhere, before the settings.
 
-    A setting with several values is reported.
-
-    Raises
-    ------
-    UserError
-        For an argument that Hydra would answer with its usage, load from a pickle, read without end, or ignore.
+    A setting with several values is reported. Arguments that Hydra would answer with its usage, load from a pickle,
+    read without end, or ignore are refused.
     """
     options = _parsed(arguments)
     if options.experimental_rerun:

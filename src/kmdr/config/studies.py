@@ -1,6 +1,7 @@
 """Configuration files of kmdr, papers and plugins, and the studies among them."""
 
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -14,9 +15,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from kmdr.base.errors import UserError, shown, unknown
 from kmdr.base.paths import CONF
-from kmdr.base.plugins import paper_folders, plugin_roots
+from kmdr.base.plugins import Root, paper_folders, plugin_roots
+from kmdr.base.text import first_few, tell
 from kmdr.config.suggestions import setting_names
-from kmdr.config.yaml_check import check_yaml
 
 # For each group of configurations that a paper may have: its folder in the paper's, and the package of its files.
 GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmeans": ("kmeans", "kmeans")}
@@ -24,15 +25,23 @@ GROUPS = {"study": ("studies", "_global_"), "grid": ("grid", "_global_"), "kmean
 RESERVED, MULTIVERSE_PREFIX = ("custom", "atlas", "atlas_times"), "multiverse_"
 # OmegaConf's reader of YAML on libyaml, where PyYAML has it: a tenth of the time, with the same values and checks.
 _Loader: Any = type("_Loader", ((yaml.CSafeLoader,) if yaml.__with_libyaml__ else ()) + (get_yaml_loader(),), {})
+# Folders of a plugin's ``conf`` that are read.
+_READ_GROUPS = ("grid", "kmeans", "reducer", "runner", "study")
+_MOST_NAMED = 5
+_SUFFIXES = (".yaml", ".yml")
+# A configuration file has a few dozen values.
+MOST_BYTES = 2**20
+_MOST_VALUES = 100_000
+# Octal numbers such as 010, and numbers to the base of 60 such as 1:30, with signs, underscores and fractions.
+_ODD_NUMBER = re.compile(r"[-+]?0[0-7_]*[1-7_][0-7_]*|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+_MAY_BE_ODD = re.compile(r"(?<![\w.])0[0-9_]|[0-9_]:[0-9]")
+_NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def config_files(group: str) -> dict[str, Path]:
     """Return all configurations of one group, by name.
 
-    Raises
-    ------
-    UserError
-        When two files have the same name: a study of a plugin would pass for that of a paper.
+    Two files of the same name are refused: a study of a plugin would pass for that of a paper.
     """
     papers = [paper.folder / GROUPS[group][0] for paper in paper_folders()] if group in GROUPS else []
     files: dict[str, Path] = {}
@@ -49,13 +58,7 @@ def external_files(group: str) -> dict[str, Path]:
 
 
 def load_config(file: Path) -> dict[str, Any]:
-    """Return a configuration with unresolved interpolations; the caller may change it.
-
-    Raises
-    ------
-    UserError
-        When the file cannot be read or is not a mapping.
-    """
+    """Return a configuration with unresolved interpolations; the caller may change it."""
     return copy.deepcopy(_current(file))
 
 
@@ -78,6 +81,44 @@ def _read(file: Path, changed: int) -> dict[str, Any]:
     if not isinstance(config, dict | None):
         raise UserError(f"{file} has no settings but {shown(config)}; write NAME: VALUE")
     return {str(key): value for key, value in (config or {}).items()}
+
+
+def check_yaml(file: Path, text: str, loader: Any = yaml.SafeLoader) -> None:
+    """Raise `UserError` for a text that is too long, that its aliases make too large, or that has an odd number.
+
+    Errors of syntax are raised as PyYAML states them.
+    """
+    if len(text) > MOST_BYTES:
+        raise UserError(f"{file} has more than {MOST_BYTES} characters; remove it from the folder")
+    if "&" not in text and not _MAY_BE_ODD.search(text):
+        return
+    sizes: dict[int, float] = {}
+
+    def size(node: Any) -> float:
+        """Return the number of values in a node once its aliases are expanded."""
+        if id(node) not in sizes:
+            sizes[id(node)] = float("inf")  # for a node that contains itself
+            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+            items = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
+            sizes[id(node)] = 1 + sum(map(size, items))
+            if isinstance(node, yaml.ScalarNode):
+                _check_number(file, node)
+        return sizes[id(node)]
+
+    count = size(yaml.compose(text, loader))
+    if count > _MOST_VALUES:
+        raise UserError(f"{file} has {count:.0f} values, more than {_MOST_VALUES}; use fewer aliases")
+
+
+def _check_number(file: Path, node: yaml.ScalarNode) -> None:
+    if node.tag not in _NUMBER_TAGS or node.style or not _ODD_NUMBER.fullmatch(node.value):
+        return
+    base, digits = 60 if ":" in node.value else 8, node.value.replace("_", "")
+    if base == 60 or int(digits, 8) != int(digits):
+        raise UserError(
+            f"{file}, line {node.start_mark.line + 1}: YAML reads {shown(node.value)} as a number to the base of "
+            f"{base}; write it in decimal digits without a leading 0, or as a string in quotes"
+        )
 
 
 def _invalid(file: Path) -> UserError:
@@ -113,10 +154,7 @@ def study_names() -> list[str]:
 def studies() -> tuple[Mapping[str, Any], ...]:
     """Return the ``study`` tree of each study, with plain names of datasets and reducers, and its ``repeats``.
 
-    Raises
-    ------
-    UserError
-        When a file is not a valid study.
+    A file that is not a valid study is refused; see `readable_studies`.
     """
     return tuple(_study(path) for _, path in sorted(config_files("study").items()))
 
@@ -208,3 +246,44 @@ def _study(path: Path) -> Mapping[str, Any]:
         if words and not is_valid(value):
             raise UserError(f"{path} has study.{name} = {shown(value)}, which is not {words}; change it")
     return study
+
+
+# -- files that nothing reads -----------------------------------------------------------------------------------------
+
+
+def unread_files() -> list[Path]:
+    """Return the configuration files of plugins and their papers that nothing reads, by name."""
+    roots = plugin_roots()
+    folders = {root.folder / "conf" / group for root in roots for group in _READ_GROUPS}
+    places = [root.folder / "conf" for root in roots]
+    for paper in paper_folders():
+        if any(root.folder in paper.folder.parents for root in roots):
+            of_paper = [paper.folder / folder for folder, _ in GROUPS.values()]
+            folders.update(of_paper)
+            places += of_paper
+    files = {file for place in places for file in _configurations(place)}
+    return sorted(file for file in files if file.suffix != ".yaml" or file.parent not in folders)
+
+
+def _configurations(folder: Path) -> Iterator[Path]:
+    """Yield the YAML files of a folder and its subfolders, except hidden ones."""
+    for file in folder.rglob("*"):
+        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+        if file.suffix in _SUFFIXES and not is_hidden and file.is_file():
+            yield file
+
+
+def tell_unread_files() -> None:
+    """Name, once per process, the configuration files of plugins that nothing reads."""
+    _tell(plugin_roots())
+
+
+@cache
+def _tell(places: tuple[Root, ...]) -> None:
+    del places  # of other plugins there may be other files
+    if files := unread_files():
+        tell(
+            f"kmdr: note: kmdr does not read {first_few(list(map(str, files)), _MOST_NAMED)}; a plugin has "
+            f"configurations in conf/GROUP/NAME.yaml, with the groups {', '.join(_READ_GROUPS)}, and datasets in "
+            "datasets/registry.toml"
+        )

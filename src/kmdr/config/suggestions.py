@@ -58,12 +58,7 @@ def setting_names() -> list[str]:
 def unknown_setting(text: str, name: str, valid: Collection[str], others: Collection[str]) -> UserError:
     """Return the error for an override of an unknown setting, with the setting if the meaning is clear.
 
-    Parameters
-    ----------
-    text : str
-        The override, ``NAME=VALUE``.
-    others : collection of str
-        All overrides of the command.
+    `text` is the override, ``NAME=VALUE``, and `others` are all overrides of the command.
     """
     before, _, value = text.partition("=")
     if before == "r":
@@ -98,10 +93,7 @@ def unknown_key(name: str, overrides: Sequence[str], valid: Collection[str]) -> 
 def unknown_reducer(name: str, valid: Collection[str], *, settings: bool = True) -> UserError:
     """Return the error for an unknown reducer, with the reducer or class of a usual name.
 
-    Parameters
-    ----------
-    settings : bool
-        Whether the remedy is written as settings of a command line; else as arguments of `kmdr.compare`.
+    The remedy is written as `settings` of a command line, or else as arguments of `kmdr.compare`.
     """
     word = re.sub(r"\W|_", "", name).lower()
     if word in _CLASSES:
@@ -163,10 +155,7 @@ def _passes(text: str, test: Callable[[Path], bool]) -> bool:
 def check_words(arguments: Sequence[str], settings: Collection[str]) -> None:
     """Raise `UserError` for arguments that are not settings as Hydra takes them but whose meaning is clear.
 
-    Parameters
-    ----------
-    settings : collection of str
-        First words of the names of settings.
+    `settings` are the first words of the names of settings.
     """
     for text, following in zip(arguments, [*arguments[1:], ""], strict=False):
         dashed = re.fullmatch(r"--?((\w+)[\w.]*)(?:=(.*))?", text, re.DOTALL)

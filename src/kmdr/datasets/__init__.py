@@ -10,35 +10,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kmdr.datasets.acquire.archives import UnverifiedError
     from kmdr.datasets.acquire.find import UnavailableError
-    from kmdr.datasets.availability import Availability, availability_of
+    from kmdr.datasets.availability import availability_of
     from kmdr.datasets.dataset import Dataset, content_sha256
-    from kmdr.datasets.dataset_options import locate_files
-    from kmdr.datasets.fetch import fetch_all
-    from kmdr.datasets.fingerprint import is_outdated
     from kmdr.datasets.in_memory import from_arrays
     from kmdr.datasets.preparation import inspect_file, load, prepare
     from kmdr.datasets.prepared import changed, open_prepared, prepared_by_content
     from kmdr.datasets.registry import names
     from kmdr.datasets.sources.loaders import generated_by
-    from kmdr.datasets.verification import DamagedDataError, checked_verify
 
 __all__ = [
-    "Availability",
-    "DamagedDataError",
     "Dataset",
     "UnavailableError",
     "UnverifiedError",
     "availability_of",
     "changed",
-    "checked_verify",
     "content_sha256",
-    "fetch_all",
     "from_arrays",
     "generated_by",
     "inspect_file",
-    "is_outdated",
     "load",
-    "locate_files",
     "names",
     "open_prepared",
     "prepare",
@@ -46,22 +36,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Availability": "availability",
-    "DamagedDataError": "verification",
     "Dataset": "dataset",
     "UnavailableError": "acquire.find",
     "UnverifiedError": "acquire.archives",
     "availability_of": "availability",
     "changed": "prepared",
-    "checked_verify": "verification",
     "content_sha256": "dataset",
-    "fetch_all": "fetch",
     "from_arrays": "in_memory",
     "generated_by": "sources.loaders",
     "inspect_file": "preparation",
-    "is_outdated": "fingerprint",
     "load": "preparation",
-    "locate_files": "dataset_options",
     "names": "registry",
     "open_prepared": "prepared",
     "prepare": "preparation",

@@ -64,16 +64,8 @@ def _report(file: str, options: Mapping[str, Any], settings: Sequence[str]) -> I
         rows.append(("refused", refusal))
     else:
         given = [f"dataset.{setting.removeprefix('dataset.')}" for setting in settings]
-        r = min(2, seen.d)
-        command = [
-            "kmdr",
-            "-m",
-            "dataset=file",
-            f"dataset.path={path_override(file)}",
-            *given,
-            "reducer=none,svd",
-            f"r_grid=[{r}]",
-        ]
+        data = ["dataset=file", f"dataset.path={path_override(file)}", *given]
+        command = ["kmdr", "-m", *data, "reducer=none,svd", f"r_grid=[{min(2, seen.d)}]"]
         rows.append(("run", shlex.join(command)))
     for line in aligned(rows):
         yield f"  {line}"

@@ -3,20 +3,26 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from shutil import rmtree
+from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from kmdr import datasets
 from kmdr.base.errors import UserError
-from kmdr.base.files import sweep_abandoned, write_atomically
+from kmdr.base.files import is_temporary, sweep_abandoned, write_atomically
 from kmdr.base.paths import RESULTS, cache_folder
 from kmdr.base.text import aligned, tell, unescaped
-from kmdr.datasets.acquire.find import file_names, find, raw_folder, user_folders
-from kmdr.datasets.check_cache import check_cache
+from kmdr.datasets.acquire.find import UnavailableError, file_names, find, obtain, raw_folder, sha256_of, user_folders
 from kmdr.datasets.check_file import check_files, is_file
+from kmdr.datasets.fingerprint import dataset_of, is_outdated
 from kmdr.datasets.registry import Entry, entry
+from kmdr.datasets.verification import DamagedDataError, checked_verify, forget, read_meta
+
+_PARALLEL_DOWNLOADS = 4
 
 
 def run(action: str, names: Sequence[str], *, repair: bool = False, verify: str | None = None) -> int:
@@ -48,7 +54,7 @@ def _status(names: Sequence[str]) -> int:
 
 def _get(names: Sequence[str]) -> int:
     fetched = []
-    for dataset in datasets.fetch_all(names or None):
+    for dataset in fetch_all(names or None):
         with tqdm.external_write_mode(unescaped(sys.stderr)):  # above the progress bars of the other downloads
             print(dataset.line)
         fetched.append(dataset)
@@ -83,12 +89,12 @@ def _show_places(names: Sequence[str]) -> int:
 
 
 def _check(names: Sequence[str], repair: bool, verify: str | None) -> int:
-    verify = "always" if verify is None else datasets.checked_verify(verify)
+    verify = "always" if verify is None else checked_verify(verify)
     if repair and not names:
         for folder in ("prepared", "raw"):
             sweep_abandoned(cache_folder() / folder)
     counts: Counter[str] = Counter()
-    for finding in check_cache(names, repair, verify):
+    for finding in _check_cache(names, repair, verify):
         counts[finding.state] += 1
         if finding.state != "intact":
             print(f"{finding.path}: {'; '.join(filter(None, (finding.state, finding.reason)))}")
@@ -161,3 +167,128 @@ def _keep_errors(new: dict[str, list[str]]) -> None:
     now = {name: errors for name, errors in (before | new).items() if errors}
     if now != before:
         write_atomically(_errors_file(), json.dumps(now, indent=1).encode(), private=True)
+
+
+# -- getting all datasets ----------------------------------------------------------------------------------------------
+
+
+class Fetched(NamedTuple):
+    """The result of fetching a dataset.
+
+    `line` says that it is ready and its source, or why it is missing. `ok` is False if a file or a matrix failed its
+    check; True if the dataset is ready or merely not reachable. `tried` is that of an `UnavailableError`.
+    """
+
+    name: str
+    line: str
+    ok: bool
+    tried: tuple[str, ...] = ()
+
+
+def fetch_all(which: Iterable[str] | None = None) -> Iterator[Fetched]:
+    """Prepare datasets, by default all except ``file``; one that is not available does not stop the others.
+
+    Files are downloaded in parallel. Matrices are loaded one after the other, so that only one is in memory at a time.
+    """
+    wanted = list(dict.fromkeys([name for name in datasets.names() if name != "file"] if which is None else which))
+    # Unlike the threads of an executor, these do not keep the process alive.
+    with ThreadPool(_PARALLEL_DOWNLOADS) as pool:
+        fetched = {name: pool.apply_async(_fetch, (name,)) for name in wanted}
+        for name in wanted:
+            try:
+                fetched[name].get()
+                dataset = datasets.load(name)
+            except UnavailableError as e:
+                yield Fetched(name, f"{name}: missing: {e}", not e.failed_check, e.tried)
+            except (UserError, OSError) as e:
+                yield Fetched(name, f"{name}: failed: {e}", False)
+            else:
+                n, d = dataset.A.shape
+                yield Fetched(name, f"{name}: ready, {n} x {d}, from {dataset.source}", True)
+
+
+def _fetch(name: str) -> None:
+    if datasets.availability_of(name).state == "remote":
+        obtain(entry(name))
+
+
+# -- checking the cache ------------------------------------------------------------------------------------------------
+
+
+class _Finding(NamedTuple):
+    """The state of a file or folder of the cache, and what was done, or why it could not be done.
+
+    The state is ``"intact"``, ``"damaged"``, ``"repaired"``, ``"outdated"`` (prepared again at the next use),
+    ``"unknown"`` (its hash is not known), ``"unfinished"`` (a download, resumed the next time) or ``"leftover"``
+    (temporary, of a process that was killed or is still running).
+    """
+
+    path: Path
+    state: str
+    reason: str = ""
+
+
+def _check_cache(which: Collection[str], repair: bool = False, verify: str = "always") -> Iterator[_Finding]:
+    """Check the files of the named datasets in the cache; without names, the whole cache with its leftovers.
+
+    With `repair`, damaged files are obtained and damaged folders prepared again. `verify` is how prepared folders are
+    verified.
+    """
+    for path in sorted((cache_folder() / "raw").glob("*/*")):
+        if not which or path.parent.name in which:
+            yield _check_file(path, repair)
+    for folder in sorted((cache_folder() / "prepared").glob("*")):
+        if is_temporary(folder.name):
+            if not which:
+                yield _Finding(folder, "leftover")
+        elif not which or dataset_of(folder) in which:
+            yield _check_folder(folder, repair, verify)
+
+
+def _check_file(path: Path, repair: bool) -> _Finding:
+    name = path.parent.name
+    known = file_names(entry(name).sources) if name in datasets.names() else {}
+    if path.name not in known:
+        state = "leftover" if is_temporary(path.name) else "unfinished" if path.suffix == ".part" else "unknown"
+        return _Finding(path, state)
+    try:
+        if sha256_of(path) == known[path.name]:
+            return _Finding(path, "intact")
+        if repair:
+            obtain(entry(name))  # from elsewhere, because a file with a wrong hash is not accepted
+            if sha256_of(path) == known[path.name]:
+                return _Finding(path, "repaired")
+            path.unlink()
+            return _Finding(path, "repaired", "removed; there is an intact copy elsewhere")
+    except (UserError, OSError) as e:
+        return _Finding(path, "damaged", str(e))
+    return _Finding(path, "damaged")
+
+
+def _check_folder(folder: Path, repair: bool, verify: str) -> _Finding:
+    options: dict[str, Any] | None = None
+    try:
+        options = read_meta(folder)["options"]
+        if is_outdated(folder):
+            return _Finding(folder, "outdated")
+        if verify == "always":
+            forget(folder)
+        datasets.open_prepared(folder, verify)
+    except DamagedDataError as damage:
+        return _repair(folder, options, damage) if repair else _Finding(damage.path, "damaged")
+    except (UserError, OSError, KeyError):
+        return _Finding(folder, "outdated")
+    return _Finding(folder, "intact")
+
+
+def _repair(folder: Path, options: dict[str, Any] | None, damage: DamagedDataError) -> _Finding:
+    """Prepare a folder again, or remove it if its options are not known."""
+    name = dataset_of(folder)
+    try:
+        if options is None and folder.name != name:
+            rmtree(folder)
+            return _Finding(damage.path, "repaired", "removed; it is prepared again at the next use")
+        datasets.prepare(name, options)
+    except (UserError, OSError) as e:
+        return _Finding(damage.path, "damaged", str(e))
+    return _Finding(damage.path, "repaired")

@@ -46,13 +46,8 @@ def open_prepared(folder: Path, verify: str = "once") -> Dataset:
     """Map the dataset of a folder that `kmdr.datasets.prepare` returned.
 
     A is mapped read-only, so that processes share one copy in memory. With `verify` ``"never"``, the structure of a
-    sparse matrix is checked instead, because compiled code relies on it.
-
-    Raises
-    ------
-    UserError
-        The folder does not hold a prepared dataset, one of its files is damaged (`DamagedDataError`), or a user's file
-        that it refers to has changed.
+    sparse matrix is checked instead, because compiled code relies on it. A damaged file is a `DamagedDataError`;
+    another folder, or one that refers to a user's file that has changed, is a `UserError`.
     """
     try:
         meta = read_meta(folder)

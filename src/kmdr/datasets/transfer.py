@@ -82,10 +82,7 @@ def keep_received(meta: Mapping[str, Any]) -> Path:
 def keep(meta: Mapping[str, Any], parts: Mapping[str, NDArray[Any]]) -> Path:
     """Write a prepared folder with the results of `meta_of` and `arrays_of` on another machine, and return it.
 
-    Raises
-    ------
-    UnverifiedError
-        The data do not have the content hash in `meta`. They are not kept.
+    Data without the content hash in `meta` are an UnverifiedError, and are not kept.
     """
     A = prepared.matrix(parts, meta)
     labels = parts.get("labels.npy")

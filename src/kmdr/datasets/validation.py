@@ -73,10 +73,7 @@ def unit_rows(A: Any) -> Any:
 def tfidf_rows(A: Any) -> Any:
     """Weight counts by tf-idf, then scale each row to length 1 (scikit-learn's ``TfidfTransformer``).
 
-    Raises
-    ------
-    UserError
-        If A has negative entries, or is so large that it is read in blocks.
+    Negative entries, and a matrix that is so large that it is read in blocks, are refused.
     """
     if isinstance(A, Streamed):
         raise UserError("option rows is 'tfidf', but the matrix is dense and read in blocks; give it as a sparse one")

@@ -237,14 +237,8 @@ def _software_id(version: str) -> str:
 def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[str, Any]:
     """Return the content of ``ro-crate-metadata.json``.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of results.
-    files : sequence of dict
-        The entities of its files, the table first.
-    licence : str
-        Address of the licence of the results; without one, the crate says that none is stated.
+    The first of the entities of the folder's files is the table. `licence` is the address of the licence of the
+    results; without one, the crate says that none is stated.
     """
     rows = read_rows(rows_file(folder), RowCheck(folder))
     names = [file["name"] for file in files]
@@ -296,21 +290,10 @@ def metadata(folder: Path, files: Sequence[Entity], licence: str = "") -> dict[s
 
 
 def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
-    """Write a folder of results as a crate; it appears complete or not at all.
+    """Write a folder of results as a crate, a new folder or a file ``.zip``; it appears complete or not at all.
 
-    Parameters
-    ----------
-    folder : Path
-        Only read. Task files and labels are not exported: the table has all of the trials.
-    target : Path
-        A folder that does not exist yet, or a file ``.zip``.
-    licence : str
-        Address of the licence of the results.
-
-    Raises
-    ------
-    UserError
-        Also if a run is writing the folder: its files would be of several moments.
+    Task files and labels are not exported: the table has all of the trials. A folder that a run is writing is refused,
+    because its files would be of several moments.
     """
     check_places(folder)
     refuse_runs(folder, "export")

@@ -51,13 +51,7 @@ def _files(source: Source, known: set[str]) -> list[dict[str, Any]]:
 
 
 def description(entry: Entry) -> dict[str, Any]:
-    """Return the Croissant description of a dataset.
-
-    Raises
-    ------
-    UserError
-        When its files are the user's own, of which the registry knows nothing.
-    """
+    """Return the Croissant description of a dataset; refuse a user's file, of which the registry knows nothing."""
     if entry.needs_path or not entry.n:
         raise UserError(f"dataset {entry.name!r} is a user's file, which the registry cannot describe; name another")
     known: set[str] = set()

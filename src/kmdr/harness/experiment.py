@@ -31,8 +31,10 @@ from kmdr.clustering.kmeans import Protocol, starter
 from kmdr.config.compose import study_configs
 from kmdr.config.studies import naming_study
 from kmdr.config.task import Task, settings_of
-from kmdr.datasets import Dataset, checked_verify, locate_files, registry
+from kmdr.datasets import Dataset, registry
+from kmdr.datasets.dataset_options import locate_files
 from kmdr.datasets.references import references_of
+from kmdr.datasets.verification import checked_verify
 from kmdr.metrics import check_matching, matchings
 from kmdr.metrics.references import refuse_taken_names
 from kmdr.results.row_check import value_fault

@@ -15,7 +15,7 @@ from kmdr import datasets
 from kmdr.base.errors import UserError, shown
 from kmdr.base.text import counted
 from kmdr.config.compose import compose_dataset
-from kmdr.datasets.formats.partitions import label_columns
+from kmdr.datasets.formats.label_files import label_columns
 from kmdr.datasets.formats.tables import is_number
 from kmdr.datasets.validation import codes
 from kmdr.harness.rescore import scaled, score_labels
@@ -107,7 +107,7 @@ def score_file(file: Path, settings: Sequence[str]) -> tuple[list[dict[str, Any]
     Parameters
     ----------
     file : Path
-        See `kmdr.datasets.formats.partitions.label_columns`.
+        See `kmdr.datasets.formats.label_files.label_columns`.
     settings : sequence of str
         The dataset, as on the command line.
     """

@@ -50,7 +50,8 @@ from kmdr.base.text import aligned, canonical, counted, single_line, tell
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.config.task import Task, data_of
-from kmdr.datasets import is_outdated, open_prepared, prepared_by_content
+from kmdr.datasets import open_prepared, prepared_by_content
+from kmdr.datasets.fingerprint import is_outdated
 from kmdr.harness.engines.contract import Answer, attempt, end_children, limited
 from kmdr.harness.engines.local import Lost
 from kmdr.harness.progress import Progress

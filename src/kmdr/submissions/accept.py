@@ -85,10 +85,7 @@ _SIZES = ("n", "d", "k")
 def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
     """Return the reason why the code or the dataset of a row is not available here; empty if both are the same here.
 
-    Raises
-    ------
-    UserError
-        If kmdr's own code computed it and has changed.
+    A row that kmdr's own code computed is refused if that code has changed.
     """
     config, (name, options) = config_of(row), data_of(row["dataset"], row["options"])
     reducer, engine = row["reducer"], row["engine"]
@@ -152,10 +149,7 @@ def check_labels(
 ) -> int:
     """Return the number of rows whose scores agree with their labels, among those with available data.
 
-    Raises
-    ------
-    UserError
-        If a row has other scores, or scoring exceeds the limits of `kmdr.harness.verify.data_limit`.
+    Other scores are refused, and so is scoring that exceeds the limits of `kmdr.harness.verify.data_limit`.
     """
     with limited(_scores, data_limit(given), lambda call: f"the scoring of {call[1]}") as score:
         return sum(
@@ -201,12 +195,7 @@ def _trial_name(row: Mapping[str, str]) -> str:
 def status_of(comparisons: Sequence[Comparison], reasons: Sequence[str]) -> tuple[str, str]:
     """Return the status of a submission, and the reason if it is not *verified*.
 
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-        The rows that were drawn and rerun; none is different.
-    reasons : sequence of str
-        Why rows of some methods are not rerun.
+    None of the `comparisons` is different; `reasons` say why rows of some methods are not rerun.
     """
     counts = Counter(comparison.outcome for comparison in comparisons)
     skipped = [comparison.detail for comparison in comparisons if comparison.outcome in ("skipped", "not verified")]
@@ -243,22 +232,15 @@ def accept(
     Parameters
     ----------
     folder : Path
-        Only read, and nothing that it names is imported unless ``trust`` names it.
+        Only read, and nothing that it names is imported unless ``trust`` names it, as for ``kmdr verify``.
     reference : Path
         Folder of results whose rows must not be contradicted; it may be missing.
     size, seed : int
         Of the sample of rows.
-    trust : collection of str
-        As for ``kmdr verify``.
     given : Limit
         Of each row, in the place of the defaults of `kmdr.harness.verify.limit_of`.
     again : bool
         Whether a card that has an outcome is checked again.
-
-    Raises
-    ------
-    UserError
-        If it is refused.
     """
     trusted = frozenset(map(check_trust, trust))
     if folder.is_symlink() or not folder.is_dir():

@@ -139,10 +139,7 @@ def identity(card: Card) -> str:
 def names_in(folder: Path) -> list[str]:
     """Return the names of all files of a submission except the card.
 
-    Raises
-    ------
-    UserError
-        If there is a link, a hidden file, or any other file that no submission has.
+    Links, hidden files, and all other files that no submission has are refused.
     """
     names = []
     for path in islice(list_files(folder, hidden=True), _MOST_FILES + 1):
@@ -169,13 +166,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 def stated_card(folder: Path) -> Card:
-    """Return the card of a submission after checking its form, its checksum and what the submitter wrote.
-
-    Raises
-    ------
-    UserError
-        If it is missing, is not valid JSON, has another checksum, or texts that cannot be shown.
-    """
+    """Return the card of a submission after checking its form, its checksum and what the submitter wrote."""
     content = read_file(folder, CARD, _MOST_CARD)
     if content is None:
         raise UserError(f"{folder} has no {CARD}; 'kmdr submit DIR' makes a submission of a folder of results")
@@ -209,6 +200,5 @@ def check_card(folder: Path, card: Card, rows: Sequence[Mapping[str, str]], file
 
 def _file_difference(stated: Any, files: Mapping[str, Any]) -> str:
     stated = stated if isinstance(stated, dict) else {}
-    return "the hashes of " + ", ".join(
-        shown(name) for name in list(islice((n for n in sorted({*stated, *files}) if stated.get(n) != files.get(n)), 3))
-    )
+    names = [name for name in sorted({*stated, *files}) if stated.get(name) != files.get(name)]
+    return f"the hashes of {', '.join(map(shown, names[:3]))}"

@@ -21,14 +21,8 @@ STATUSES = ("verified", "consistent", UNCHECKED)
 class Submission(NamedTuple):
     """An accepted submission. Its texts are a stranger's: one printable line each, to be escaped where they are shown.
 
-    Attributes
-    ----------
-    folder : Path
-        A folder of results, with the table of its rows.
-    status : str
-        One of `STATUSES`.
-    reason : str
-        Why it is not *verified*.
+    `folder` is a folder of results, with the table of its rows; `reason` says why `status`, one of `STATUSES`, is not
+    *verified*.
     """
 
     folder: Path
@@ -42,13 +36,7 @@ class Submission(NamedTuple):
 
 
 def submission(folder: Path) -> Submission | None:
-    """Return an accepted submission; None if it was not accepted, or if the card or the rows changed since.
-
-    Raises
-    ------
-    UserError
-        If there is no valid card.
-    """
+    """Return an accepted submission; None if it was not accepted, or if the card or the rows changed since."""
     card = stated_card(folder)
     check = card.get(VERIFICATION)
     if not isinstance(check, dict) or check.get("status") not in STATUSES or check.get("card") != identity(card):

@@ -87,11 +87,8 @@ def submit(
 ) -> Path:
     """Pack a folder of results, which is only read, as a submission ``out/name``, which appears complete or not at all.
 
-    Raises
-    ------
-    UserError
-        If the folder has a fault, no finished trial, rows of several versions of a method's code, or files that are too
-        large together; if a text is not valid; or if the target exists.
+    A folder with a fault, without a finished trial, with rows of several versions of a method's code, or with files
+    that are too large together is refused.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to submit; name a folder of results")
@@ -130,11 +127,9 @@ def submit(
     return target
 
 
-def run(
-    folder: Path, out: Path, name: str | None, method: str | None, author: str | None, licence: str | None, labels: bool
-) -> None:
+def run(folder: Path, out: Path, name: str, method: str, author: str, licence: str, labels: bool) -> None:
     """Pack a folder of results as a submission, and say what the card states and what to do with it."""
-    target = submit(folder, out, name or "", method or "", author or "", licence or "", labels=labels)
+    target = submit(folder, out, name, method, author, licence, labels=labels)
     card = json.loads((target / CARD).read_bytes())
     announce(
         f"{target}: {counted(card['rows'], 'row')} of {counted(len(card['methods']), 'method')}, "

@@ -1,7 +1,7 @@
-"""Read a label file: a separate file with one label per point.
+"""Read files of labels, with one line or entry per point.
 
-It is named by option ``labels``, or lies in a folder of parts. `kmdr.datasets.formats.partitions` reads files in which
-every column is a labeling.
+`read_labels` reads the labels of a dataset from a file or one of its columns: it is named by option ``labels``, or lies
+in a folder of parts. `label_columns` reads partitions that any program wrote: every column is one.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kmdr.base.errors import UserError, shown, unknown
+from kmdr.base.errors import UserError, check_memory, shown, unknown
+from kmdr.base.files import refuse_irregular
 from kmdr.base.text import counted
 from kmdr.datasets.file_options import DEFAULTS, FileOptions
 from kmdr.datasets.formats import arrays, hdf5, tables, vectors
 from kmdr.datasets.formats.common import COMPRESSED, decoded, memory_limit, reading, unpacked
 
-USUAL_SEPARATORS = {".csv": "comma", ".tsv": "tab"}
+_USUAL_SEPARATORS = {".csv": "comma", ".tsv": "tab"}
 _SHOWN_COLUMNS = 4
+# Numbers of eight bytes that a cell of text takes in memory.
+_CELL = 10
 
 # Labels, and where they are in words.
 Labels = tuple[NDArray[Any], str]
@@ -34,7 +37,7 @@ def read_labels(path: Path, n: int, label: str = "") -> Labels:
     """
     with reading(path, "label"):
         limit = memory_limit([path], DEFAULTS["max_gb"])
-        outer, inner = path.suffix.lower(), uncompressed_suffix(path)
+        outer, inner = path.suffix.lower(), _uncompressed_suffix(path)
         if outer == ".npy":
             return _npy_labels(path, n, label)
         if outer == ".mat":
@@ -49,18 +52,18 @@ def read_labels(path: Path, n: int, label: str = "") -> Labels:
         else:
             text, encoding = decoded(path, "label", b"".join(unpacked(path, limit)))
             _refuse_many_lines(path, text, n)
-            rows = _text_rows(path, split_lines(text), inner, label)
+            rows = _text_rows(path, _split_lines(text), inner, label)
     labels, where = _column_labels(path, rows, n, label)
     return labels, where + (", not UTF-8, so read as Windows-1252" if encoding == "cp1252" else "")
 
 
-def uncompressed_suffix(path: Path) -> str:
+def _uncompressed_suffix(path: Path) -> str:
     """Return the extension of a file in lower case; that of ``labels.csv.gz`` is ``.csv``."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in COMPRESSED else suffix
 
 
-def split_lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Return the lines of a text, ended by LF, CR LF or CR, without the spaces around them; tabs separate cells."""
     lines = [line.strip(" ") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
@@ -117,11 +120,11 @@ def _text_rows(path: Path, lines: Sequence[str], suffix: str, label: str) -> lis
     number of cells are an error.
     """
     whole = [[line] for line in lines]
-    if suffix not in USUAL_SEPARATORS:
+    if suffix not in _USUAL_SEPARATORS:
         return whole
-    separator = tables.likely_separator(lines, USUAL_SEPARATORS[suffix])
+    separator = tables.likely_separator(lines, _USUAL_SEPARATORS[suffix])
     if separator == "space":  # labels of several words
-        separator = USUAL_SEPARATORS[suffix]
+        separator = _USUAL_SEPARATORS[suffix]
     rows = [tables.split_cells(line, separator) for line in lines]
     if all(len(row) <= 1 for row in rows):  # a single column, which may be quoted
         rows = [next(reader([line]), [""]) for line in lines]
@@ -148,14 +151,19 @@ def _column_labels(path: Path, rows: Sequence[Sequence[str]], n: int, label: str
         )
     column = _choose_column(path, names, label)
     at = names.index(column)
-    texts = [row[at].strip() for row in rows[named:]]
-    if named:
-        refuse_label_as_name(path, column, texts)
     where = f"{path.name}{f', column {label!r}' if label else ''}{', after a header line' if named else ''}"
-    return tables.as_labels(texts), where
+    return _labels_below(path, rows[named:], at, column if named else None), where
 
 
-def refuse_label_as_name(path: Path, name: str, labels: Sequence[str]) -> None:
+def _labels_below(path: Path, rows: Sequence[Sequence[str]], at: int, name: str | None) -> NDArray[Any]:
+    """Return the labels in a column of rows, whose name is that in the line above, if there is one."""
+    texts = [row[at].strip() for row in rows]
+    if name is not None:
+        _refuse_label_as_name(path, name, texts)
+    return tables.as_labels(texts)
+
+
+def _refuse_label_as_name(path: Path, name: str, labels: Sequence[str]) -> None:
     """Refuse a first line beyond one line per point if it does not seem to name the column of labels."""
     if name == "0" and name in labels and "" in labels:
         raise UserError(
@@ -185,3 +193,64 @@ def _single_column(path: Path, names: Sequence[str]) -> str:
             f"(columns: {', '.join(names[:_SHOWN_COLUMNS])}{', …' * (len(names) > _SHOWN_COLUMNS)})"
         )
     return names[0]
+
+
+# -- partitions ------------------------------------------------------------------------------------------------------
+
+
+def label_columns(path: Path, n: int) -> dict[str, NDArray[Any]]:
+    """Read every column of a file of labels of n points, by its name, or by its number from 0.
+
+    The file is ``.npy``, Parquet, or text, which may be compressed. Lines of text are split at commas, semicolons, tabs
+    or bars, and at spaces if all cells below the first line are whole numbers. Text with one line more than the n
+    points has a header; without n lines of equally many cells it is refused. Columns of arrays and Parquet may have any
+    length.
+    """
+    refuse_irregular(path)
+    with reading(path, "label"):
+        limit = memory_limit([path], DEFAULTS["max_gb"])
+        if path.suffix.lower() == ".npy":
+            return _array_columns(path)
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame = tables.parquet(path, limit, FileOptions()).A
+            whole = [str(name) for name in frame if tables.lost_integers(frame[name])]
+            exact = {name: tables.parquet_labels(path, name) for name in whole}
+            return {str(name): tables.classes_of(exact.get(str(name), frame[name])) for name in frame}
+        rows = _rows_of_partitions(path, n, limit)
+    named = len(rows) == n + 1
+    names = [cell.strip() for cell in rows[0]] if named else [str(j) for j in range(len(rows[0]))]
+    if len(set(names)) < len(names):
+        raise UserError(f"{path.name} has several columns of the same name; rename them in the first line")
+    return {name: _labels_below(path, rows[named:], j, name if named else None) for j, name in enumerate(names)}
+
+
+def _array_columns(path: Path) -> dict[str, NDArray[Any]]:
+    array = arrays.map_npy(path)
+    if array.ndim not in (1, 2) or not array.size:
+        raise UserError(f"{path.name} has an array of shape {array.shape}; give one label per point")
+    columns = array[:, None] if array.ndim == 1 else array.T if array.shape[0] == 1 else array
+    return {str(j): columns[:, j] for j in range(columns.shape[1])}
+
+
+def _rows_of_partitions(path: Path, n: int, limit: float) -> list[list[str]]:
+    """Return the cells of n or n + 1 lines of text, equally many in each."""
+    text, encoding = decoded(path, "label", b"".join(unpacked(path, limit)))
+    if encoding == "cp1252":
+        raise UserError(f"{path.name} is not UTF-8 text; save it as UTF-8")
+    lines = _split_lines(text)
+    if len(lines) not in (n, n + 1):
+        raise UserError(f"{path.name} has {counted(len(lines), 'line')} for {n} points; give one line per point")
+    separator = tables.likely_separator(lines, _USUAL_SEPARATORS.get(_uncompressed_suffix(path), "comma"))
+    first = tables.split_cells(lines[0], separator)
+    check_memory(f"the labels of {path.name}", float(_CELL * len(lines) * len(first)))
+    rows = [tables.split_cells(line, separator) for line in lines]
+    if separator == "space" and not all(tables.is_whole(cell) for row in rows[1:] for cell in row):
+        return [[line] for line in lines]  # labels of several words
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(first):
+            raise UserError(
+                f"line {number} of {path.name} has {counted(len(row), 'cell')}, but the first has {len(first)}; give "
+                "one cell per partition in each line"
+            )
+    # A single column may be quoted.
+    return rows if len(first) > 1 else [next(reader([line]), [""])[:1] or [""] for line in lines]

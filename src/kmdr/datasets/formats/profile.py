@@ -14,7 +14,6 @@ from pandas.util import hash_array, hash_pandas_object
 
 from kmdr.base.text import counted, first_few
 from kmdr.datasets.formats.common import Content
-from kmdr.datasets.formats.label_columns import label_columns, numbered
 from kmdr.datasets.formats.preprocessing import column_names, is_numeric, setting
 from kmdr.datasets.references import is_noise
 from kmdr.datasets.streamed import Streamed
@@ -36,6 +35,8 @@ _FEWEST_RISING, _FEWEST_COUNTING = 8, 4
 # Above this ratio of standard deviations, the widest columns dominate, because F is a sum of squares.
 _WIDE = 100
 _MOST_CLASSES = 5
+# Rows of the first block in the search for a column of labels, after which few columns are left in most data.
+_FIRST_ROWS = 32
 
 
 @dataclass
@@ -66,11 +67,15 @@ def profile(content: Content, noise: str = "") -> Profile:
     A, names = content.A, column_names(content)
     n, d = A.shape if A.ndim == 2 else (*A.shape, 0, 0)[:2]
     seen = Profile(n, d, _held(A), names)
+    labelings = list[NDArray[np.intp]]()
     for labels, _ in content.labelings:
         marked = is_noise(labels, noise)
-        seen.labelings.append(_counted(np.ravel(np.asarray(labels))[~marked]))
+        known = np.ravel(np.asarray(labels))[~marked]
+        seen.labelings.append(_counted(known))
         seen.noise.append(int(marked.sum()))
-    labelings = [numbered(labels, noise) for labels, _ in content.labelings]
+        # Numbered from 0, in the order in which they first occur, with −1 for noise and missing labels.
+        labelings.append(np.full(marked.size, -1, np.intp))
+        labelings[-1][~marked] = pd.factorize(known)[0]
     numeric = np.ones(d, bool)
     texts: NDArray[Any] = np.zeros(1, np.uint64)
     if isinstance(A, pd.DataFrame):
@@ -78,7 +83,7 @@ def profile(content: Content, noise: str = "") -> Profile:
         for j in np.flatnonzero(~numeric).tolist():
             seen.text[names[j]] = A.iloc[:, j].nunique()
             column = pd.factorize(A.iloc[:, j])[0][:, None]
-            seen.labels += [names[j]] * any(label_columns(column, codes).size for codes in labelings)
+            seen.labels += [names[j]] * any(_label_columns(column, codes).size for codes in labelings)
             if absent := int(A.iloc[:, j].isna().sum()):
                 seen.missing[names[j]] = absent
         if not numeric.all():
@@ -88,7 +93,7 @@ def profile(content: Content, noise: str = "") -> Profile:
         numeric_names = _select(numeric, names)
         if scipy.sparse.issparse(A):
             A = canonical(A)
-        columns = {j for codes in labelings for j in label_columns(A, codes).tolist()}
+        columns = {j for codes in labelings for j in _label_columns(A, codes).tolist()}
         seen.labels += [numeric_names[j] for j in sorted(columns)]
         if scipy.sparse.issparse(A):
             _profile_sparse(seen, A, numeric_names)
@@ -196,6 +201,40 @@ def _counted(values: NDArray[Any]) -> list[tuple[str, int]]:
         shown = [str(value).removesuffix(".0") for value in classes]
         counted = list(zip(shown, counts.tolist(), strict=True))
     return sorted(counted, key=lambda pair: -pair[1])
+
+
+def _label_columns(A: Any, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the columns whose values are in one-to-one correspondence with the classes.
+
+    Rows are read in blocks until no column is left. `codes` are numbers of classes, −1 for points without a class.
+    """
+    first = np.unique(codes[codes >= 0], return_index=True)[1]
+    first = np.flatnonzero(codes >= 0)[first]
+    none = np.empty(0, np.intp)
+    if len(codes) != A.shape[0] or len(first) < 2 or len(first) == np.count_nonzero(codes >= 0):
+        return none
+    # Most columns of sparse data are equal, as zeros, in two points of different classes.
+    one, other = (_entries(A, row, row + 1, np.arange(A.shape[1])) for row in first[:2])
+    columns = np.flatnonzero((one != other)[0])
+    if len(first) * len(columns) > BLOCK:
+        return none  # thousands of classes and columns
+    values = np.zeros((len(first), len(columns)))
+    start, rows = 0, _FIRST_ROWS
+    while start < len(codes) and columns.size:
+        stop = min(start + rows, len(codes))
+        block, classes = _entries(A, start, stop, columns), codes[start:stop]
+        new = first[(start <= first) & (first < stop)]
+        values[codes[new]] = block[new - start]
+        same = (block == values[classes])[classes >= 0].all(axis=0)
+        columns, values = columns[same], values[:, same]
+        start, rows = stop, max(_FIRST_ROWS, BLOCK // A.shape[1])
+    differ = [len(np.unique(column)) == len(first) for column in values.T]
+    return np.asarray(columns[np.array(differ, bool)])
+
+
+def _entries(A: Any, start: int, stop: int, columns: NDArray[np.intp]) -> NDArray[np.float64]:
+    block = A[start:stop][:, columns]
+    return np.asarray(block.toarray() if scipy.sparse.issparse(block) else block, np.float64)
 
 
 def _weights(count: int) -> NDArray[np.uint64]:

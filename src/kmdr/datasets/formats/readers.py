@@ -161,14 +161,8 @@ def _choose_labels(
 ) -> list[str]:
     """Give a content the labelings that the options name, and return the columns that are still to drop.
 
-    Parameters
-    ----------
-    content : Content
-        Its labels are the first of `columns`, if there is one, else what the reader took for labels by default.
-    columns : sequence of str
-        The entries of option ``labels`` that are columns of the data.
-    further : mapping of str to array
-        The labels in each of these columns but the first.
+    `columns` are the entries of option ``labels`` that are columns of the data. The labels of the content are the first
+    of these, or else what the reader took for labels by default; `further` has the labels in the other ones.
     """
     drop = [name for name in options.drop if name not in columns]
     if not options.label and "label" in drop and content.labelled == "column 'label'":
