@@ -64,7 +64,7 @@ def critical_differences(ranking: Ranking) -> Drawing:
         numbers = numbers.assign(
             label=[styles[name].label for name in names], quantity=ranking.quantity, form=ranking.form,
             condition=str(ranking.condition), critical_difference=ranking.distance, p=ranking.p,
-            groups=[" ".join(str(i) for i, group in enumerate(ranking.groups, 1) if name in group) for name in names],
+            groups=ranking.group_numbers,
         )  # fmt: skip
         return Drawing(finish(fig, [_sentence(ranking)]), [numbers])
 

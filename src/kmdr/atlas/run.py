@@ -184,7 +184,7 @@ def with_method(plan: Design, name: str) -> Design:
     """
     if name == ALL_FEATURES:
         raise UserError(f"METHOD = {name} is k-means on all features, which is run next to any method; name another")
-    method = _method(plan, name)
+    method = plan.methods.get(name) or (Method("outside", {"path": name}) if "." in name else Method(name))
     key = key_of(method)
     label = names_of(pd.DataFrame([key], columns=["reducer", "params"]))[key]
     return replace(plan, methods={ALL_FEATURES: plan.methods[ALL_FEATURES], label: method})
@@ -215,12 +215,6 @@ def _is_default(reducer: str, params: str) -> bool:
     if "," in reducer or "." in reducer:
         return "," not in reducer and params in ("", "{}")
     return reducer in reducers.names() and key_of(Method(reducer)) == (reducer, params)
-
-
-def _method(plan: Design, name: str) -> Method:
-    """Return the method of the atlas, the reducer or the class of a name."""
-    outside = Method("outside", {"path": name})
-    return plan.methods.get(name) or (outside if "." in name else Method(name))
 
 
 def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), method: str | None = None) -> int:
