@@ -283,12 +283,8 @@ def every_column(summary: pd.DataFrame) -> Table:
     """Return the summary of a `kmdr.api.Comparison` as text with all its columns; the caller may have changed them."""
     names = [str(name) for name in summary.columns]
     first = [name for name in names if name in ("method", "r")]
-    return Table(summary, _formats(summary), groups=[first, *([name] for name in names if name not in first)])
-
-
-def _formats(summary: pd.DataFrame) -> dict[str, str]:
-    numbers = summary.select_dtypes("number").columns
-    return {name: _SUMMARY_FORMATS.get(name, ".3f") for name in numbers}
+    formats = {name: _SUMMARY_FORMATS.get(name, ".3f") for name in summary.select_dtypes("number").columns}
+    return Table(summary, formats, groups=[first, *([name] for name in names if name not in first)])
 
 
 def _shown(groups: Sequence[Mapping[str, Sequence[str]]], note: str, bold: set[tuple[int, str]]) -> Table:
