@@ -40,10 +40,9 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
-from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
+from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing, with_parts
 from kmdr.results.outdated import mixed_code, outdated_code, unfinished_tasks
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
-from kmdr.results.shards import with_parts
 from kmdr.results.store import Store
 from kmdr.results.table_stream import VARIABLE, most_bytes
 from kmdr.results.text_rows import TextRow

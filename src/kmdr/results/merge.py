@@ -22,7 +22,15 @@ from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import sha256_hex
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, read_file, require_file, write_file
-from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
+from kmdr.results.json_files import (
+    missing_parts,
+    plan_of_studies,
+    planned_studies,
+    read_json,
+    unite_asked,
+    unite_missing,
+    with_parts,
+)
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
 from kmdr.results.merge_facts import check_facts, take_facts
@@ -40,7 +48,6 @@ from kmdr.results.paths import (
 )
 from kmdr.results.reader import public_content, read_task
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.shards import missing_parts, with_parts
 from kmdr.results.store import Store, note_runs
 from kmdr.results.table import all_rows, trial_of, united
 from kmdr.results.table_stream import check_rows
@@ -109,13 +116,9 @@ class Tally(NamedTuple):
     timed_apart: int
 
 
-def _values(row: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in row.items() if value}
-
-
 def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_platform: bool) -> str:
     """Return the differences between two finished rows of a trial; empty if they agree."""
-    outcome, detail = compare(first, _values(second), same_platform)
+    outcome, detail = compare(first, {name: value for name, value in second.items() if value}, same_platform)
     if outcome not in ("exact", "within tolerance"):
         return detail
     metrics = [json.loads(row["metrics"] or "{}") for row in (first, second)]
