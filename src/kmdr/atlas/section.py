@@ -92,16 +92,8 @@ def atlas_section(
 ) -> AtlasSection:
     """Return the page of an atlas.
 
-    Parameters
-    ----------
-    effects : DataFrame
-        From `kmdr.atlas.effects.effects`.
-    traits : DataFrame, optional
-        ``dataset``, ``form`` and traits; without them there is no advice.
-    formats : sequence of str
-        Of figures.
-    provenance : mapping of str to str, optional
-        By method of a third party: how its rows were checked.
+    ``effects`` are from `kmdr.atlas.effects.effects`. Without ``traits``, by ``dataset`` and ``form``, there is no
+    advice. ``provenance`` states by method of a third party how its rows were checked.
     """
     by = dict.fromkeys(design().methods, OURS) | dict(provenance or {})
     domains = {str(name): part for name, part in effects.groupby("domain") if name and len(sources_of(part)) > 1}

@@ -75,10 +75,7 @@ def thinned(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def table_of(frame: pd.DataFrame) -> Table:
     """Return rows of `kmdr.analysis.comparison.compared` as text.
 
-    Returns
-    -------
-    Table
-        Texts, best in bold. ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
+    The best are bold; ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
     """
     counts = {"n": counts_of(frame)}
     if frame["failed"].any():
@@ -159,10 +156,7 @@ def warnings_of_times(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list
 def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Table:
     """Return two folders side by side: the means in A and in B, and the change with its interval.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The comparison's table, or some rows of it.
+    ``frame`` is the comparison's table, or some rows of it.
     """
     counts = zip(counts_of(frame, " A"), counts_of(frame, " B"), strict=True)
     groups = [_first_columns(frame) | {"n": [a if a == b else f"{a}, {b}" for a, b in counts]}]

@@ -76,10 +76,7 @@ def _values(value: Any) -> Iterator[Any]:
 def _as_recorded(setting: str, values: Mapping[str, Any]) -> str:
     """Return values as the JSON text with which rows record them, and from which trials read them.
 
-    Raises
-    ------
-    UserError
-        If no reader of rows would accept the text, or trials would read other values from it.
+    Raise `UserError` if no reader of rows would accept the text, or trials would read other values from it.
     """
     try:
         inside = list(_values(values))
@@ -263,16 +260,9 @@ class Experiment:
     def tasks(self, data: Dataset, folder: Path) -> list[Task]:
         """Return the tasks of this experiment on a loaded dataset, after checking it against the data.
 
-        Parameters
-        ----------
-        folder : Path
-            Folder of its prepared matrix.
-
-        Raises
-        ------
-        UserError
-            When a metric has the name of another score, when k > n, when the reducer does not fit the protocol or some
-            r, when C is larger than the memory, or when the start or the matching needs labels that are missing.
+        ``folder`` is that of its prepared matrix. Raise `UserError` when a metric has the name of another score, when k
+        > n, when the reducer does not fit the protocol or some r, when C is larger than the memory, or when the start
+        or the matching needs labels that are missing.
         """
         refuse_taken_names()
         n, d = data.A.shape

@@ -311,10 +311,8 @@ class _Request:
 class _Planned:
     """What is left to do of a request: the plan, unfinished tasks, and the rows that the folder has already.
 
-    Attributes
-    ----------
-    complete : frozenset of str
-        Studies that were asked for with limits, of which the folder has all rows that they have without.
+    ``complete`` are the studies that were asked for with limits, of which the folder has all rows that they have
+    without.
     """
 
     plan: Plan
@@ -461,6 +459,8 @@ def run_jobs(
 ) -> int:
     """Run jobs as one: check everything, run what is missing, then draw and show the rows.
 
+    Raise `UserError` when a value is not valid, or none of the datasets is available.
+
     Parameters
     ----------
     limits : Limits, optional
@@ -480,11 +480,6 @@ def run_jobs(
     int
         Exit status: 0 when every planned row is there; 1 when a trial failed, a row was lost or a dataset failed a
         checksum. An unavailable dataset is reported and shown as a gap.
-
-    Raises
-    ------
-    UserError
-        When a value is not valid, or none of the datasets is available.
     """
     failed, start = 0, time.time()
 

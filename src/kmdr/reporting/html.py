@@ -388,10 +388,7 @@ def _script_json(value: object) -> str:
 def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
     """Return the page, and the same as Markdown: an index, a page for each paper, and one on the runs.
 
-    Parameters
-    ----------
-    made_by : str
-        The version of the code.
+    ``made_by`` is the version of the code.
     """
     environment = _environment()
     names = shared_names(report)

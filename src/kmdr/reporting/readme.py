@@ -39,13 +39,7 @@ def stated(sentence: Sentence, report: str) -> str:
 
 
 def answer(folder: Path) -> str:
-    """Return the answer to the question of the README.
-
-    Raises
-    ------
-    ValueError
-        If the report does not state a part of it.
-    """
+    """Return the answer to the question of the README; raise `ValueError` if the report does not state a part of it."""
     report, outcomes = report_text(folder), _verdicts(folder)
     parts = [finding for paper in papers() for finding in paper.summary.findings if finding.answer]
     of_all = Counter(outcomes.values())

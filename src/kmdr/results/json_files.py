@@ -106,10 +106,8 @@ SCHEMAS: Mapping[str, Schema] = {
 def read_json(folder: Path, path: Path | str) -> dict[str, Any]:
     """Return a JSON object that `write_checked` wrote; an empty one if there is no such file.
 
-    Raises
-    ------
-    DamagedError
-        If it is not a JSON object, has another checksum, is nested too deeply or does not match its schema.
+    Raise `DamagedError` if it is not a JSON object, has another checksum, is nested too deeply or does not match its
+    schema.
     """
     content = read_file(folder, path, _MAX_BYTES)
     if content is None:
@@ -221,10 +219,7 @@ def asked_of(folder: Path) -> dict[str, list[str]]:
 class Settled(NamedTuple):
     """A universe that was run.
 
-    Attributes
-    ----------
-    configs : mapping of str to list of str
-        By hash: study, dataset and reducer, as the paper's studies name them.
+    ``configs`` has study, dataset and reducer by hash, as the paper's studies name them.
     """
 
     options: tuple[str, ...]

@@ -78,13 +78,7 @@ class Source(NamedTuple):
 
 
 def read(folder: Path) -> Source:
-    """Read a results folder.
-
-    Raises
-    ------
-    UserError
-        If it has no rows, or a file that they rest on is damaged.
-    """
+    """Read a results folder; raise `UserError` if it has no rows, or a file that they rest on is damaged."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to merge; name folders of results")
     rows = all_rows(folder)
@@ -129,10 +123,7 @@ def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_pla
 def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
     """Return the rows of all folders as one table, and their counts.
 
-    Raises
-    ------
-    UserError
-        If a trial has different numbers in two folders, or they have too many rows together.
+    Raise `UserError` if a trial has different numbers in two folders, or they have too many rows together.
     """
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
     known: dict[str, tuple[TextRow, Path]] = {}
@@ -172,10 +163,7 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
 def refuse_contradictions(folder: Path, others: Sequence[Path]) -> int:
     """Return the number of trials that a folder shares with others, which are only read.
 
-    Raises
-    ------
-    UserError
-        If a shared trial has other numbers, so that `merge` would refuse the folders.
+    Raise `UserError` if a shared trial has other numbers, so that `merge` would refuse the folders.
     """
     new = read(folder)
     trials, shared = {*map(trial_of, new.rows)}, 0
@@ -277,11 +265,8 @@ def _finished(line: str) -> tuple[str, str]:
 def merge(folders: Sequence[Path], target: Path) -> Tally:
     """Merge results folders, which are only read, into a target, which may have rows and is created if needed.
 
-    Raises
-    ------
-    UserError
-        If a folder has no rows or is damaged, or a trial or a fact has different numbers in two folders, or the target
-        is inside one of the folders. Nothing is written then.
+    Raise `UserError` if a folder has no rows or is damaged, or a trial or a fact has different numbers in two folders,
+    or the target is inside one of the folders. Nothing is written then.
     """
     for folder in folders:
         if folder.resolve() in target.resolve().parents:
