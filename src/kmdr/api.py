@@ -241,16 +241,10 @@ def _engine_arguments(arguments: Any) -> dict[Any, Any]:
     return plain
 
 
-def _check_strings(**values: Any) -> None:
+def _check_types(kind: type, what: str, **values: Any) -> None:
     for name, value in values.items():
-        if not isinstance(value, str):
-            raise UserError(f"{name} = {shown(value)} is not a string; give one")
-
-
-def _check_booleans(**values: Any) -> None:
-    for name, value in values.items():
-        if not isinstance(_plain(value), bool):
-            raise UserError(f"{name} = {shown(value)} is not a boolean; give True or False")
+        if not isinstance(value, kind):
+            raise UserError(f"{name} = {shown(value)} is not {what}")
 
 
 def compare(
@@ -341,8 +335,8 @@ def compare(
     [1.0, 1.0]
     """
     try:
-        _check_strings(engine=engine, start=start, empty_action=empty_action, name=name)
-        _check_booleans(online=online, progress=progress)
+        _check_types(str, "a string; give one", engine=engine, start=start, empty_action=empty_action, name=name)
+        _check_types(bool, "a boolean; give True or False", online=_plain(online), progress=_plain(progress))
         kmeans = {
             "n_init": _plain(n_init), "max_iter": _plain(max_iter), "start": start, "engine": engine,
             "online": _plain(online), "empty_action": empty_action,

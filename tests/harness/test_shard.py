@@ -19,10 +19,9 @@ from kmdr.harness.experiment import experiments
 from kmdr.harness.plan import expected_seconds, reference_means
 from kmdr.harness.shard import hash_of_cut, parse_part, partition
 from kmdr.results.check import faults
-from kmdr.results.json_files import read_json
+from kmdr.results.json_files import missing_parts, read_json, with_parts
 from kmdr.results.paths import SHARDS
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.shards import missing_parts, with_parts
 from kmdr.results.store import Store
 
 STUDIES = ("bmd09_table1", "bzmd15_times", "bzmd15_theorem12", "lf20_times", "bzd10_table2_times", "lst17_rcv1")

@@ -177,12 +177,8 @@ def comparable(traits: Mapping[str, float]) -> list[float]:
 def evidence(effects: pd.DataFrame, traits: pd.DataFrame) -> Evidence:
     """Return the evidence of an atlas.
 
-    Parameters
-    ----------
-    effects : DataFrame
-        Of `kmdr.atlas.effects.effects`: one line per dataset, form, method and r.
-    traits : DataFrame
-        ``dataset``, ``form`` and the columns of `TRAITS`; matrices without a line are not used.
+    ``effects`` has one line per dataset, form, method and r; ``traits`` has ``dataset``, ``form`` and the columns of
+    `TRAITS`. Matrices without traits are not used.
     """
     effects = effects.assign(multiple=_multiples(effects))
     key = ["dataset", "form"]
@@ -396,6 +392,8 @@ def percent(value: float, *, signed: bool = False) -> str:
 def validate(known: Evidence, goal: Goal, rules: Mapping[str, Choice], *, with_domain: bool) -> Validation:
     """Return the quality of advice on held-out data, compared with simple rules.
 
+    Raise `UserError` if fewer than three sources have a choice that is as fast as asked.
+
     Parameters
     ----------
     rules : mapping of str to Choice
@@ -403,11 +401,6 @@ def validate(known: Evidence, goal: Goal, rules: Mapping[str, Choice], *, with_d
         method that does. ``"the choice that is best on average"`` is added.
     with_domain : bool
         Whether the domain of the new data is known.
-
-    Raises
-    ------
-    UserError
-        If fewer than three sources have a choice that is as fast as asked.
     """
     R = known.regrets(goal)
     tested: NDArray[np.bool_] = np.asarray(np.isfinite(R).any(axis=1))
@@ -527,19 +520,14 @@ def advise(
 ) -> tuple[list[Advice], list[str]]:
     """Return the advised choices, best first and of different methods, and the datasets that these rest on.
 
+    Raise `UserError` if no choice is known to be possible for such data.
+
     Parameters
     ----------
-    traits : mapping of str to float
-        Of `kmdr.atlas.traits.traits`.
     candidate : str
         The way to predict, from `validate`.
     domain : str
         Of the new data; empty if it is not known.
-
-    Raises
-    ------
-    UserError
-        If no choice is known to be possible for such data.
     """
     R = known.regrets(goal)
     tested: NDArray[np.bool_] = np.asarray(np.isfinite(R).any(axis=1))

@@ -61,12 +61,8 @@ def names_of(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None =
 
     A pair that the atlas does not have, as of a third party, is named by its reducer and, if the atlas or the rows have
     other pairs of it, by the parameters in which these differ. The reducer is the last part of an import path, and the
-    whole path if another method has that name, e.g. a class ``none`` or ``svd``.
-
-    Parameters
-    ----------
-    methods : mapping of (str, str) to str, optional
-        By default `kmdr.atlas.design.method_names`.
+    whole path if another method has that name, e.g. a class ``none`` or ``svd``. ``methods`` are by default
+    `kmdr.atlas.design.method_names`.
     """
     known = method_names() if methods is None else methods
     pairs = set(zip(rows["reducer"].astype(str), rows["params"].astype(str), strict=True))
@@ -134,8 +130,8 @@ def effects(rows: pd.DataFrame, methods: Mapping[tuple[str, str], str] | None = 
     ----------
     rows : DataFrame
         Rows of the atlas with the columns of ``rows.csv``, failed ones among them.
-    methods : sequence of Method, optional
-        By default the ones in ``atlas.yaml``.
+    methods : mapping of (str, str) to str, optional
+        As of `names_of`.
 
     Returns
     -------
@@ -177,14 +173,8 @@ def third_party_effects(rows: pd.DataFrame, atlas: pd.DataFrame) -> pd.DataFrame
     repetitions.
 
     A line whose r the atlas would not run counts only if its method has one r on all data. It has no ``multiple`` then,
-    like that of kmdr's methods with one r. Of a method with several r it would stand for its line at r = 20 k.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows of a run that the atlas's design was used for, e.g. with ``kmdr atlas --method``.
-    atlas : DataFrame
-        Rows of the atlas.
+    like that of kmdr's methods with one r. Of a method with several r it would stand for its line at r = 20 k. ``rows``
+    are of a run with the atlas's design, e.g. of ``kmdr atlas --method``, and ``atlas`` has rows of the atlas.
     """
     if rows.empty:
         return pd.DataFrame(columns=COLUMNS)

@@ -51,10 +51,7 @@ def select_atlas(rows: pd.DataFrame) -> pd.DataFrame:
 def read_folder(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the effects and the traits of an atlas that was run into a folder, or into its subfolder ``atlas``.
 
-    Raises
-    ------
-    UserError
-        If it has no rows of an atlas, or no traits.
+    Raise `UserError` if it has no rows of an atlas, or no traits.
     """
     home = atlas_folder(folder)
     rows = select_atlas(rows_of(home))
@@ -76,13 +73,7 @@ def with_forms(traits: pd.DataFrame) -> pd.DataFrame:
 
 @cache
 def stored() -> Evidence:
-    """Return the evidence that kmdr ships.
-
-    Raises
-    ------
-    UserError
-        If this installation has none.
-    """
+    """Return the evidence that kmdr ships; raise `UserError` if this installation has none."""
     if not (_EFFECTS.is_file() and _TRAITS.is_file()):
         raise UserError(
             "this installation has no results of the atlas; run 'kmdr atlas', and name its folder with atlas=DIR"
@@ -115,10 +106,7 @@ def _find(known: Evidence, reducer: str, settings: Mapping[str, object]) -> str 
 def rules(known: Evidence, goal: Goal) -> dict[str, Choice]:
     """Return the simple rules that advice must beat, as far as the atlas has their methods.
 
-    Raises
-    ------
-    UserError
-        If it has no random signs, which are the first.
+    Raise `UserError` if it has no random signs, which are the first.
     """
     signs, svd = _find(known, "random_sign", {}), _find(known, "svd", {"rank": "k"})
     if signs is None:

@@ -104,7 +104,7 @@ def explain(effects: pd.DataFrame, traits: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for family in (name for name in losses if name != BASE):
         target = (losses[family] - losses[BASE]).to_numpy(dtype=float)
-        mean = _errors(target, _means(target, sources), sources)
+        mean = _errors(target, _least_squares(every[:, :0], target, sources), sources)
         for name, X in {ALL_TRAITS: every, **predictors}.items():
             errors = _errors(target, (_ridge if name == ALL_TRAITS else _least_squares)(X, target, sources), sources)
             lines.append({"target": f"{family} − {BASE}", "traits": name, **_compared(errors, mean)})
@@ -120,13 +120,8 @@ def _scaled(values: "pd.Series[float]") -> Floats:
     return np.asarray(np.log(x) if x.min() > 0 and x.max() / x.min() > _SPREAD else x)
 
 
-def _means(y: Floats, sources: Names) -> Floats:
-    """Return, for each line, the mean over the lines of other sources."""
-    return np.array([float(y[sources != source].mean()) for source in sources])
-
-
 def _least_squares(X: Floats, y: Floats, sources: Names) -> Floats:
-    """Return, for each line, the prediction by least squares on the lines of other sources."""
+    """Return, for each line, the prediction by least squares on the lines of other sources: without X, their mean."""
     predicted = np.empty(len(y))
     with_constant = np.column_stack([np.ones(len(y)), X])
     for source in np.unique(sources):
@@ -165,10 +160,11 @@ def _choice(losses: pd.DataFrame, X: Floats, sources: Names) -> dict[str, float]
     """Return the regret of the family with the least predicted loss, and of the one with the least mean loss."""
     y = losses.to_numpy(dtype=float)
     columns = range(y.shape[1])
-    predicted = np.stack([_ridge(X, y[:, i], sources) for i in columns], axis=1)
-    means = np.stack([_means(y[:, i], sources) for i in columns], axis=1)
     best, lines = y.min(axis=1), np.arange(len(y))
-    regrets = [_errors(y[lines, values.argmin(axis=1)], best, sources) for values in (predicted, means)]
+    regrets = []
+    for predict, traits in ((_ridge, X), (_least_squares, X[:, :0])):
+        predicted = np.stack([predict(traits, y[:, i], sources) for i in columns], axis=1)
+        regrets.append(_errors(y[lines, predicted.argmin(axis=1)], best, sources))
     return _compared(*regrets)
 
 

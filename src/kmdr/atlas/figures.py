@@ -64,7 +64,7 @@ def critical_differences(ranking: Ranking) -> Drawing:
         numbers = numbers.assign(
             label=[styles[name].label for name in names], quantity=ranking.quantity, form=ranking.form,
             condition=str(ranking.condition), critical_difference=ranking.distance, p=ranking.p,
-            groups=[" ".join(str(i) for i, group in enumerate(ranking.groups, 1) if name in group) for name in names],
+            groups=ranking.group_numbers,
         )  # fmt: skip
         return Drawing(finish(fig, [_sentence(ranking)]), [numbers])
 
@@ -104,14 +104,8 @@ def _lines(ranking: Ranking) -> str:
 def profile_curves(profiles: pd.DataFrame, condition: str, limit: float) -> Drawing:
     """Draw performance profiles, one panel per family of methods: the shares of sources within a factor of the best.
 
-    K-means on all features is in each panel, and all other methods in the background.
-
-    Parameters
-    ----------
-    profiles : DataFrame
-        From `kmdr.atlas.ranking.performance_profiles`.
-    limit : float
-        The largest factor shown.
+    K-means on all features is in each panel, and all other methods in the background. ``profiles`` are from
+    `kmdr.atlas.ranking.performance_profiles`, and ``limit`` is the largest factor shown.
     """
     styles = styles_of(list(dict.fromkeys(profiles["method"])))
     steps = {
@@ -146,10 +140,7 @@ def profile_curves(profiles: pd.DataFrame, condition: str, limit: float) -> Draw
 def trade_off(points: pd.DataFrame, title: str) -> Drawing:
     """Draw the time and the loss of each method, and the front of those that no other is better than in both.
 
-    Parameters
-    ----------
-    points : DataFrame
-        From `kmdr.atlas.ranking.pareto_over_datasets`.
+    ``points`` are from `kmdr.atlas.ranking.pareto_over_datasets`.
     """
     points = points.dropna(subset=["time", "loss"])
     names = list(dict.fromkeys(points["method"]))

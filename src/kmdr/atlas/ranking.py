@@ -132,6 +132,13 @@ class Ranking(NamedTuple):
         return ranks.sort_values(kind="stable")
 
     @property
+    def group_numbers(self) -> list[str]:
+        """The numbers of the groups of each method, from 1 and separated by spaces, the best method first."""
+        return [
+            " ".join(str(i) for i, group in enumerate(self.groups, 1) if name in group) for name in self.ranks.index
+        ]
+
+    @property
     def winner(self) -> str:
         """The method that is better than every other; empty if the test shows none."""
         return self.leaders[0] if self.is_rejected and len(self.leaders) == 1 else ""
@@ -334,10 +341,10 @@ def compare_methods(block: Block, quantity: str, condition: Condition, form: str
 # -- all rankings ----------------------------------------------------------------------------------------------------
 
 
-def conditions(effects: pd.DataFrame) -> list[Condition]:
+def conditions(effects: pd.DataFrame, budgets: Iterable[float] = BUDGETS) -> list[Condition]:
     """Return the conditions that some effects allow: multiples of k, then budgets of time."""
     multiples = [Condition(multiple=m) for m in design().multiples if (effects["multiple"] == m).any()]
-    return multiples + ([Condition(budget=b) for b in BUDGETS] if effects["seconds"].notna().any() else [])
+    return multiples + ([Condition(budget=b) for b in budgets] if effects["seconds"].notna().any() else [])
 
 
 def rankings(effects: pd.DataFrame) -> list[Ranking]:
@@ -373,10 +380,6 @@ def ranks_table(several: Iterable[Ranking]) -> pd.DataFrame:
     """Return one line per ranking and method, the best first: average rank, its 95 % interval, and the groups."""
     parts = []
     for ranking in several:
-        groups: dict[object, list[str]] = {name: [] for name in ranking.ranks.index}
-        for number, group in enumerate(ranking.groups, 1):
-            for name in group:
-                groups[name].append(str(number))
         ranks = ranking.ranks
         parts.append(
             pd.DataFrame(
@@ -384,7 +387,7 @@ def ranks_table(several: Iterable[Ranking]) -> pd.DataFrame:
                     "form": ranking.form, "quantity": ranking.quantity, "condition": str(ranking.condition),
                     "method": ranks.index, "rank": ranks["mean"].to_numpy(), "low": ranks["low"].to_numpy(),
                     "high": ranks["high"].to_numpy(), "datasets": ranks["count"].to_numpy(),
-                    "groups": [" ".join(groups[name]) for name in ranks.index],
+                    "groups": ranking.group_numbers,
                 }
             )
         )  # fmt: skip

@@ -39,10 +39,7 @@ _SETTINGS = {
 class Cell:
     """One method on one dataset in one form, at the r that it can provide.
 
-    Attributes
-    ----------
-    left_out : tuple of (int, str)
-        Each r that the method cannot provide, with the reason.
+    ``left_out`` has each r that the method cannot provide, with the reason.
     """
 
     dataset: str
@@ -172,19 +169,12 @@ def _rounds(rule: Rule) -> Iterator[int]:
 def with_method(plan: Design, name: str) -> Design:
     """Return a design with one method, next to k-means on all features.
 
-    Parameters
-    ----------
-    name : str
-        A method of the atlas, a reducer, or the import path of a class.
-
-    Raises
-    ------
-    UserError
-        If no reducer has this name, or if it is the name of k-means on all features.
+    The name is that of a method of the atlas or of a reducer, or the import path of a class. Raise `UserError` if no
+    reducer has this name, or if it is the name of k-means on all features.
     """
     if name == ALL_FEATURES:
         raise UserError(f"METHOD = {name} is k-means on all features, which is run next to any method; name another")
-    method = _method(plan, name)
+    method = plan.methods.get(name) or (Method("outside", {"path": name}) if "." in name else Method(name))
     key = key_of(method)
     label = names_of(pd.DataFrame([key], columns=["reducer", "params"]))[key]
     return replace(plan, methods={ALL_FEATURES: plan.methods[ALL_FEATURES], label: method})
@@ -217,26 +207,13 @@ def _is_default(reducer: str, params: str) -> bool:
     return reducer in reducers.names() and key_of(Method(reducer)) == (reducer, params)
 
 
-def _method(plan: Design, name: str) -> Method:
-    """Return the method of the atlas, the reducer or the class of a name."""
-    outside = Method("outside", {"path": name})
-    return plan.methods.get(name) or (outside if "." in name else Method(name))
-
-
 def run_atlas(out: Path, budget: float | None, chosen: Sequence[str] = (), method: str | None = None) -> int:
     """Run the atlas into a folder; return the exit status.
 
     With a budget, a thinned atlas: the methods that all forms of the data have, at three r, on the data as they are.
-    Rows that the folder has are not computed again, so that the whole atlas continues a thinned one.
-
-    Parameters
-    ----------
-    budget : float or None
-        Seconds of wall time.
-    chosen : sequence of str
-        Datasets, if not all of the collection.
-    method : str, optional
-        The only method, see `with_method`.
+    Rows that the folder has are not computed again, so that the whole atlas continues a thinned one. ``budget`` is in
+    seconds of wall time, ``chosen`` are the datasets if not all of the collection, and ``method`` is the only one, see
+    `with_method`.
     """
     plan, start = design() if method is None else with_method(design(), method), time.time()
     if method is not None:  # before data are prepared, which may take hours
@@ -303,12 +280,7 @@ def _wide(plan: Design, asked: Mapping[Cell, Sequence[int]], out: Path) -> dict[
 def wide_lines(lines: pd.DataFrame, widths: Mapping[str, float]) -> set[tuple[str, str, str, int]]:
     """Return dataset, form, method and r of the effects with an interval wider than allowed, or with a single pair.
 
-    Parameters
-    ----------
-    lines : DataFrame
-        From `kmdr.atlas.effects.effects`.
-    widths : mapping of str to float
-        The widest 95 % interval by quantity.
+    ``lines`` are from `kmdr.atlas.effects.effects`; ``widths`` has the widest 95 % interval by quantity.
     """
     is_wide = lines["runs"] == 1
     for name, most in widths.items():

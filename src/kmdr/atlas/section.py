@@ -22,6 +22,7 @@ from kmdr.atlas.ranking import (
     Condition,
     Ranking,
     chosen_lines,
+    conditions,
     pareto_over_datasets,
     performance_profiles,
     rank,
@@ -32,8 +33,7 @@ from kmdr.base.errors import UserError
 from kmdr.base.text import counted, format_number, typeset
 from kmdr.figures.canvas import FORMATS, figure_files
 from kmdr.figures.panels import dataset_label
-from kmdr.figures.pieces import Piece
-from kmdr.figures.tables import Table, table_files
+from kmdr.figures.tables import Piece, Table, table_files
 
 ALL = "all data"
 OURS = "kmdr"
@@ -92,16 +92,8 @@ def atlas_section(
 ) -> AtlasSection:
     """Return the page of an atlas.
 
-    Parameters
-    ----------
-    effects : DataFrame
-        From `kmdr.atlas.effects.effects`.
-    traits : DataFrame, optional
-        ``dataset``, ``form`` and traits; without them there is no advice.
-    formats : sequence of str
-        Of figures.
-    provenance : mapping of str to str, optional
-        By method of a third party: how its rows were checked.
+    ``effects`` are from `kmdr.atlas.effects.effects`. Without ``traits``, by ``dataset`` and ``form``, there is no
+    advice. ``provenance`` states by method of a third party how its rows were checked.
     """
     by = dict.fromkeys(design().methods, OURS) | dict(provenance or {})
     domains = {str(name): part for name, part in effects.groupby("domain") if name and len(sources_of(part)) > 1}
@@ -136,13 +128,6 @@ def atlas_section(
 # -- rankings --------------------------------------------------------------------------------------------------------
 
 
-def _conditions(effects: pd.DataFrame, quantity: str) -> Iterator[Condition]:
-    for multiple in sorted(effects["multiple"].dropna().unique()):
-        yield Condition(multiple=float(multiple))
-    if quantity != "time" and effects["seconds"].notna().any():
-        yield from (Condition(budget=budget) for budget in _BUDGETS)
-
-
 def _rankings(effects: pd.DataFrame, third_parties: Collection[str]) -> Iterator[tuple[Ranking, dict[str, Any]]]:
     """Yield the rankings of each form of some data, by each quantity, at each r and within each time.
 
@@ -152,12 +137,14 @@ def _rankings(effects: pd.DataFrame, third_parties: Collection[str]) -> Iterator
     """
     for form in [name for name in design().forms if name in set(effects["form"])]:
         part = effects[effects["form"] == form]
-        sources, lines = sources_of(part), {str(c): chosen_lines(part, c) for c in _conditions(part, "loss")}
+        sources, lines = sources_of(part), {c: chosen_lines(part, c) for c in conditions(part, _BUDGETS)}
         for quantity in _QUANTITIES:
-            for condition in _conditions(part, quantity):
-                ranking = rank(lines[str(condition)], quantity, condition, form, sources, third_parties)
+            for condition, chosen in lines.items():
+                if quantity == "time" and not math.isnan(condition.budget):
+                    continue
+                ranking = rank(chosen, quantity, condition, form, sources, third_parties)
                 if ranking is not None:
-                    yield ranking, _packed(ranking, _medians(lines[str(condition)], quantity))
+                    yield ranking, _packed(ranking, _medians(chosen, quantity))
 
 
 def _find(several: Sequence[Ranking], quantity: str, condition: Condition) -> Ranking | None:

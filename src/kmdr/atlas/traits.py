@@ -48,9 +48,9 @@ def gini(values: Dense) -> float:
 def traits(A: Matrix, k: int) -> dict[str, float]:
     """Return the traits of a matrix by name; `TRAITS` has their meanings.
 
-    None changes if all entries are multiplied by a power of two, or if rows or columns change places, up to rounding.
-    A matrix whose rows all occur twice differs only in ``n`` and ``aspect``, and one whose columns do, only in ``d``
-    and ``aspect``.
+    None changes if all entries are multiplied by a power of two, or if rows or columns change places, up to rounding. A
+    matrix whose rows all occur twice differs only in ``n`` and ``aspect``, and one whose columns do, only in ``d`` and
+    ``aspect``. Raise `ArgumentError` if k is out of range, or A is zero or not finite.
 
     Parameters
     ----------
@@ -58,11 +58,6 @@ def traits(A: Matrix, k: int) -> dict[str, float]:
         float32 is read as float64. Not changed.
     k : int
         Number of clusters, 1 ≤ k ≤ min(n, d).
-
-    Raises
-    ------
-    ArgumentError
-        If k is out of range, or A is zero or not finite.
     """
     n, d = A.shape
     if not 1 <= k <= min(n, d):

@@ -116,8 +116,6 @@ def finish(fig: Figure, notes: Sequence[str] = (), legend_columns: int = 0) -> F
 
     Parameters
     ----------
-    fig : Figure
-        From `canvas`.
     notes : sequence of str
         One paragraph each; empty ones are skipped.
     legend_columns : int
@@ -158,10 +156,7 @@ def wrap(text: str, width: float, size: float) -> list[str]:
 def add_notes(fig: Figure, notes: Sequence[str]) -> None:
     """Add notes below a figure, after existing ones, and adjust the height.
 
-    Parameters
-    ----------
-    notes : sequence of str
-        One paragraph each; empty ones are skipped.
+    Each note is a paragraph; empty ones are skipped.
     """
     paragraphs = ["\n".join(wrap(note, 0.98 * fig.get_figwidth(), _NOTE_SIZE)) for note in notes if note]
     fig.set_figheight(fig.get_figheight() + _LINE * sum(text.count("\n") + 1 for text in paragraphs))

@@ -75,10 +75,7 @@ def thinned(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def table_of(frame: pd.DataFrame) -> Table:
     """Return rows of `kmdr.analysis.comparison.compared` as text.
 
-    Returns
-    -------
-    Table
-        Texts, best in bold. ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
+    The best are bold; ``↑`` and ``↓`` mark values significantly higher or lower than with all features.
     """
     counts = {"n": counts_of(frame)}
     if frame["failed"].any():
@@ -159,10 +156,7 @@ def warnings_of_times(frame: pd.DataFrame, sides: Sequence[str] = ("",)) -> list
 def side_by_side_table(comparison: FolderComparison, frame: pd.DataFrame) -> Table:
     """Return two folders side by side: the means in A and in B, and the change with its interval.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The comparison's table, or some rows of it.
+    ``frame`` is the comparison's table, or some rows of it.
     """
     counts = zip(counts_of(frame, " A"), counts_of(frame, " B"), strict=True)
     groups = [_first_columns(frame) | {"n": [a if a == b else f"{a}, {b}" for a, b in counts]}]
@@ -283,12 +277,8 @@ def every_column(summary: pd.DataFrame) -> Table:
     """Return the summary of a `kmdr.api.Comparison` as text with all its columns; the caller may have changed them."""
     names = [str(name) for name in summary.columns]
     first = [name for name in names if name in ("method", "r")]
-    return Table(summary, _formats(summary), groups=[first, *([name] for name in names if name not in first)])
-
-
-def _formats(summary: pd.DataFrame) -> dict[str, str]:
-    numbers = summary.select_dtypes("number").columns
-    return {name: _SUMMARY_FORMATS.get(name, ".3f") for name in numbers}
+    formats = {name: _SUMMARY_FORMATS.get(name, ".3f") for name in summary.select_dtypes("number").columns}
+    return Table(summary, formats, groups=[first, *([name] for name in names if name not in first)])
 
 
 def _shown(groups: Sequence[Mapping[str, Sequence[str]]], note: str, bold: set[tuple[int, str]]) -> Table:

@@ -13,10 +13,7 @@ _FORM = ".3g"
 def panels_in_words(numbers: pd.DataFrame) -> str:
     """Return a sentence for each panel: on curves against r, specification curves, or the ranges of its numbers.
 
-    Parameters
-    ----------
-    numbers : DataFrame
-        As `kmdr.figures.canvas.Drawing.numbers` has them.
+    ``numbers`` are as `kmdr.figures.canvas.Drawing.numbers` has them.
     """
     if {"quantity", "r", "label", "drawn_as"} <= set(numbers):
         several = numbers["panel"].nunique() > 1

@@ -293,10 +293,7 @@ def paper_grid(
 def figures_for_folder(folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Draw every study of a results folder into ``<folder>/figures/<study>.{png,csv}``; return the files.
 
-    Raises
-    ------
-    UserError
-        If the folder has no rows.
+    Raise `UserError` if the folder has no rows.
     """
     rows = rows_of(folder)
     sweep_abandoned(folder)
@@ -323,8 +320,6 @@ def figures_of_studies(
         See `paper_grid`.
     notes : mapping of study to str, optional
         The first sentence below its figures.
-    formats : sequence of str
-        See `kmdr.figures.canvas.figure_files`.
     """
     rows, by_setting = named_by_setting(rows[rows["study"].isin(list(asked))])
     names = {name: label for name, (_, label) in by_setting.items()}
@@ -359,8 +354,6 @@ def figures_of(
         See `paper_grid`.
     asked : sequence of str
         Datasets that come first, with or without rows.
-    formats : sequence of str
-        See `kmdr.figures.canvas.figure_files`.
     """
     rows, note = with_serial_times(rows), " ".join(filter(None, (note, _untimed_note(rows))))
     columns = [*asked, *sorted(set(rows["dataset"]) - set(asked), key=_dataset_order)]
@@ -625,10 +618,7 @@ def _scale_x(ax: Axes, grid: Sequence[int]) -> None:
 def label_r(ax: Axes, grid: Sequence[int], least: float) -> None:
     """Label the r of a grid, thinned such that labels do not overlap, and mark all; the scale and limits are set.
 
-    Parameters
-    ----------
-    least : float
-        Space that is kept for each label, in inches.
+    ``least`` is the space that is kept for each label, in inches.
     """
     if not grid:
         return

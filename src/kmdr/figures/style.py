@@ -146,13 +146,8 @@ def reducer_styles(names: Iterable[str]) -> dict[str, Style]:
     """Return the appearance of each reducer of one figure.
 
     Known reducers always look the same. An unknown one gets the appearance that its name hashes to, or the next that
-    differs from all others. A reducer is labelled by its name; one named by its import path by its class,
-    unless another of the figure has the same label.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Configuration names of the reducers in the figure.
+    differs from all others. A reducer is labelled by its name; one named by its import path by its class, unless
+    another of the figure has the same label. ``names`` are their configuration names.
     """
     wanted = set(names)
     styles = {name: style for name, style in KNOWN.items() if name in wanted}
@@ -214,11 +209,7 @@ def label_styles(reducers: Mapping[str, str]) -> dict[str, Style]:
     """Return the appearance of each label of several figures, the same in all of them, and no two alike.
 
     The shortest label of a reducer has the reducer's appearance, as in every figure; others are variants of it.
-
-    Parameters
-    ----------
-    reducers : mapping of str to str
-        The configuration name of the reducer of each label.
+    ``reducers`` has the configuration name of the reducer of each label.
     """
     base = reducer_styles(reducers.values())
     styles: dict[str, Style] = {}

@@ -57,6 +57,19 @@ class Table:
         return {str(name) for name in self.frame.columns if name not in self.formats}
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A titled figure of the report, or table if there is one, with its files by their paths within the folder.
+
+    ``alt`` says in words what the figure shows.
+    """
+
+    title: str
+    files: Mapping[Path, bytes]
+    table: Table | None = None
+    alt: str = ""
+
+
 def cell(value: Any, form: str = "", missing: str = "") -> str:
     """Return a value as a table shows it: numbers by their format, and ``missing`` for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -64,14 +64,6 @@ def _grid(value: Any) -> tuple[int, ...]:
     return tuple(sorted(set(entries)))
 
 
-def _keys(value: Any) -> Iterator[Any]:
-    """Yield the names in nested mappings and lists."""
-    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
-        yield from _keys(inner)
-    if isinstance(value, Mapping):
-        yield from value
-
-
 # Arguments of classes, which trials set.
 _SET_BY_KMDR = ("n_components", "n_clusters", "random_state", "max_iter", "n_init", "init")
 
@@ -86,15 +78,13 @@ def _values(value: Any) -> Iterator[Any]:
 def _as_recorded(setting: str, values: Mapping[str, Any]) -> str:
     """Return values as the JSON text with which rows record them, and from which trials read them.
 
-    Raises
-    ------
-    UserError
-        If no reader of rows would accept the text, or trials would read other values from it.
+    Raise `UserError` if no reader of rows would accept the text, or trials would read other values from it.
     """
     try:
-        if any(not isinstance(key, str) for key in _keys(values)):
+        inside = list(_values(values))
+        if any(not isinstance(key, str) for value in inside if isinstance(value, Mapping) for key in value):
             raise TypeError("a name in it is not a text")
-        if any(isinstance(value, tuple) for value in _values(values)):
+        if any(isinstance(value, tuple) for value in inside):
             raise TypeError("rows have lists instead of tuples")
         text = canonical(values)
         parse_json(text)
@@ -104,10 +94,6 @@ def _as_recorded(setting: str, values: Mapping[str, Any]) -> str:
             "lists, and mappings with texts as names"
         ) from error
     return text
-
-
-def _is_not_finite(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _check_row_columns(task: Task) -> None:
@@ -276,16 +262,9 @@ class Experiment:
     def tasks(self, data: Dataset, folder: Path) -> list[Task]:
         """Return the tasks of this experiment on a loaded dataset, after checking it against the data.
 
-        Parameters
-        ----------
-        folder : Path
-            Folder of its prepared matrix.
-
-        Raises
-        ------
-        UserError
-            When a metric has the name of another score, when k > n, when the reducer does not fit the protocol or some
-            r, when C is larger than the memory, or when the start or the matching needs labels that are missing.
+        ``folder`` is that of its prepared matrix. Raise `UserError` when a metric has the name of another score, when k
+        > n, when the reducer does not fit the protocol or some r, when C is larger than the memory, or when the start
+        or the matching needs labels that are missing.
         """
         refuse_taken_names()
         n, d = data.A.shape
@@ -348,8 +327,8 @@ class Experiment:
         """
         usual = registry.entry(self.dataset).offered if self.dataset in registry.names() else {}
         stated = {name: value for name, value in self.options.items() if value != usual.get(name)}
-        stated = {name: str(value) if _is_not_finite(value) else value for name, value in stated.items()}
-        return file_names(stated) | ({} if title == self.dataset else {"name": self.dataset})
+        not_finite = {n: str(v) for n, v in stated.items() if isinstance(v, float) and not math.isfinite(v)}
+        return file_names(stated | not_finite) | ({} if title == self.dataset else {"name": self.dataset})
 
 
 def experiments(study: str) -> tuple[Experiment, ...]:

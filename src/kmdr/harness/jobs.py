@@ -40,10 +40,9 @@ from kmdr.harness.progress import Progress
 from kmdr.harness.runner import run_tasks
 from kmdr.harness.shard import Part, hash_of_cut, partition, trial_key
 from kmdr.reducers import recorded
-from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
+from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing, with_parts
 from kmdr.results.outdated import mixed_code, outdated_code, unfinished_tasks
 from kmdr.results.paths import ASKED, MISSING, PLAN, SHARDS
-from kmdr.results.shards import with_parts
 from kmdr.results.store import Store
 from kmdr.results.table_stream import VARIABLE, most_bytes
 from kmdr.results.text_rows import TextRow
@@ -312,10 +311,8 @@ class _Request:
 class _Planned:
     """What is left to do of a request: the plan, unfinished tasks, and the rows that the folder has already.
 
-    Attributes
-    ----------
-    complete : frozenset of str
-        Studies that were asked for with limits, of which the folder has all rows that they have without.
+    ``complete`` are the studies that were asked for with limits, of which the folder has all rows that they have
+    without.
     """
 
     plan: Plan
@@ -462,6 +459,8 @@ def run_jobs(
 ) -> int:
     """Run jobs as one: check everything, run what is missing, then draw and show the rows.
 
+    Raise `UserError` when a value is not valid, or none of the datasets is available.
+
     Parameters
     ----------
     limits : Limits, optional
@@ -481,11 +480,6 @@ def run_jobs(
     int
         Exit status: 0 when every planned row is there; 1 when a trial failed, a row was lost or a dataset failed a
         checksum. An unavailable dataset is reported and shown as a gap.
-
-    Raises
-    ------
-    UserError
-        When a value is not valid, or none of the datasets is available.
     """
     failed, start = 0, time.time()
 

@@ -78,10 +78,7 @@ class Limits:
 def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as ``90s``, ``10m``, ``1h`` or ``1h30m``.
 
-    Raises
-    ------
-    UserError
-        When it does not have that form, or is not longer than `ALLOWANCE_SECONDS`.
+    Raise `UserError` when it does not have that form, or is not longer than `ALLOWANCE_SECONDS`.
 
     Examples
     --------

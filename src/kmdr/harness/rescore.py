@@ -110,12 +110,7 @@ def fill(folder: Path) -> tuple[int, int]:
     """Compute the metrics that rows lack or that other code computed, for trials whose labels are kept.
 
     Task files are rewritten one by one and the table is merged at the end, so it can be stopped at any time and called
-    again.
-
-    Returns
-    -------
-    rows, failed : int
-        The number of rows with a new metric, and of those that could not be scored, which are reported.
+    again. Return the number of rows with a new metric, and of those that could not be scored, which are reported.
     """
     files = [file for file in task_files(folder) if has_file(folder, labels_file(folder, file))]
     if not files:

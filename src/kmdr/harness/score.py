@@ -81,10 +81,7 @@ def _odd(labels: NDArray[Any]) -> NDArray[np.bool_]:
 def partitions(file: Path, n: int) -> list[Partition]:
     """Return the partitions of n points in a file of labels, one per column.
 
-    Raises
-    ------
-    UserError
-        If the file cannot be read as labels, or a column does not have n of them.
+    Raise `UserError` if the file cannot be read as labels, or a column does not have n of them.
     """
     columns = label_columns(file, n)
     return [_partition(name, labels, n, file.name) for name, labels in columns.items()]
@@ -104,12 +101,8 @@ def dataset_from(settings: Sequence[str]) -> tuple[str, dict[str, Any]]:
 def score_file(file: Path, settings: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the scores of each partition in a file of labels, and notes on them.
 
-    Parameters
-    ----------
-    file : Path
-        See `kmdr.datasets.formats.label_files.label_columns`.
-    settings : sequence of str
-        The dataset, as on the command line.
+    The file is as for `kmdr.datasets.formats.label_files.label_columns`; the settings name the dataset, as on the
+    command line.
     """
     data = scaled(datasets.prepare(*dataset_from(settings)))
     rows, notes = [], []

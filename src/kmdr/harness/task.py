@@ -310,8 +310,6 @@ def run(task: Task, data: Dataset, provenance: Provenance, *, timed: bool = True
 
     Parameters
     ----------
-    data : Dataset
-        The dataset that the task names.
     timed : bool
         Whether the times of a serial trial will be used, so that each of its cells is run once untimed before.
 

@@ -100,16 +100,8 @@ def run_multiverses(
     """Run the universes of some papers and make the report; return the exit status.
 
     Each paper has as many universes as its ``multiverse.yaml`` says or, with a budget, as many as fit: the same share
-    of all papers, in whole blocks and at least one. A run with a larger budget adds to a smaller one.
-
-    Parameters
-    ----------
-    studies : mapping of str to Config
-        The composed configuration of every study.
-    budget : float or None
-        Seconds of wall time.
-    draw : callable
-        Makes the report.
+    of all papers, in whole blocks and at least one. A run with a larger budget adds to a smaller one. ``studies`` has
+    the composed configuration of every study, and ``budget`` is in seconds of wall time.
     """
     start = time.time()
     store, prepared = Store(out), Prepared()

@@ -301,17 +301,9 @@ def compute_findings(
 ) -> Findings:
     """Return the findings from the rows of a multiverse.
 
-    Parameters
-    ----------
-    settled : sequence of Settled
-        The universes that were run, with the configurations of each.
-    others : DataFrame, optional
-        Successful rows of other studies, which may have further repetitions of these configurations.
-
-    Raises
-    ------
-    NotRunError
-        When fewer than two universes have rows.
+    ``settled`` are the universes that were run, with the configurations of each. ``others`` are successful rows of
+    other studies, which may have further repetitions of these configurations. Raise `NotRunError` when fewer than two
+    universes have rows.
     """
     universes = _universes_with_rows(results, spec, settled, others)
     if len(universes) < 2:

@@ -84,17 +84,14 @@ def least_p(distributions: Sequence[Distribution], cells: Sequence[list[int]]) -
 def cross_validated(logs: Floats, cells: Sequence[list[int]]) -> Check | None:
     """Select a universe by half of the cells and evaluate it on the others, for all halves or as many at random.
 
+    Return None with fewer than two cells.
+
     Parameters
     ----------
     logs : (universes, numbers) array_like
         Log-likelihoods; the first universe is the paper's own.
     cells : sequence of list of int
         The positions of the numbers of each cell.
-
-    Returns
-    -------
-    Check or None
-        None with fewer than two cells.
     """
     by_cell = np.stack([logs[:, cell].sum(axis=1) for cell in cells], axis=1) if cells else np.empty((len(logs), 0))
     count = by_cell.shape[1]

@@ -31,10 +31,7 @@ DIFFERENCES: Mapping[str, float] = {"P": P_MARGIN, "F": F_MARGIN, "relative F": 
 def claim_power(verdict: Verdict, rows: pd.DataFrame) -> float:
     """Return the least power of a claim's central statements on the rows of a universe.
 
-    Parameters
-    ----------
-    verdict : Verdict
-        Uncorrected.
+    The verdict is uncorrected.
     """
     statements = [*verdict.central, *verdict.aside.get("one of several", ())]
     size = max(1, len(verdict.central))

@@ -21,9 +21,8 @@ from kmdr.figures.canvas import FORMATS, Drawing, figure_files
 from kmdr.figures.description import panels_in_words
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.figures.panels import dataset_label, quantity_label
-from kmdr.figures.pieces import Piece
 from kmdr.figures.style import reducer_styles
-from kmdr.figures.tables import Table, table_files
+from kmdr.figures.tables import Piece, Table, table_files
 from kmdr.multiverse.choices import STUDY, Multiverse, settings_on_dataset
 from kmdr.multiverse.findings import Findings, compute_findings
 from kmdr.multiverse.power import POWER
@@ -99,7 +98,8 @@ def multiverse_section(
                   ("shares", shares, _shares(findings, labels)), *tables]  # fmt: skip
     for name, title, table in tables:
         pieces.append(Piece(title, table_files(table, Path(f"tables/{stem}_{name}")), table))
-    every = pd.concat([findings.table(), _tails(findings, labels)], axis=1)
+    tails = pd.DataFrame(findings.tails, columns=[f"probability of {label}" for label in labels])
+    every = pd.concat([findings.table(), tails], axis=1)
     content = {Path(f"tables/{stem}_universes.csv"): spreadsheet_csv(every)}
     pieces.append(Piece("The universes", _pack_numbers(content)))
     explained = explanation(findings, labels)
@@ -126,11 +126,6 @@ def _pack_numbers(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
         if path.suffix == ".csv"
     }
     return {path: content for path, content in files.items() if path.suffix != ".csv"} | packed
-
-
-def _tails(findings: Findings, labels: Sequence[str]) -> pd.DataFrame:
-    """Return the two-sided probability of each reported number in each universe."""
-    return pd.DataFrame(findings.tails, columns=[f"probability of {label}" for label in labels])
 
 
 def _label(number: Number) -> str:

@@ -95,11 +95,8 @@ def all_quantities() -> dict[str, Quantity]:
 def experiments_of(rows: pd.DataFrame) -> list[Experiment]:
     """Return the experiments of a folder, sorted by dataset and setting.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        All rows, including failed ones; text may be categories. A method that a study ran in several settings without
-        recording them is omitted, as in figures.
+    ``rows`` are all rows, including failed ones; text may be categories. A method that a study ran in several settings
+    without recording them is omitted, as in figures.
     """
     rows = rows.assign(**settings_of(rows))
     names = ["study", *_EXPERIMENT, "reducer", "params"]
@@ -189,10 +186,7 @@ def depends_on_r(name: str, params: str) -> bool:
 def restrict_to_shared_r(values: pd.DataFrame) -> pd.DataFrame:
     """Return the values that means over r may be compared by: at the r of a dataset that all of its methods have.
 
-    Parameters
-    ----------
-    values : DataFrame
-        Columns ``dataset method r varies``. Methods that do not vary with r are kept as they are.
+    The columns are ``dataset method r varies``. Methods that do not vary with r are kept as they are.
     """
     curves = values[values["varies"]]
     at_r, on_dataset = curves.groupby(["dataset", "r"])["method"], curves.groupby("dataset")["method"]

@@ -104,16 +104,8 @@ def report_of(
 ) -> Report:
     """Make figures and tables of a folder, judge the claims, and gather what the report shows.
 
-    Parameters
-    ----------
-    contents : Contents
-        Of the folder.
-    configs : sequence of mapping
-        The ``study`` tree of every study's configuration, with ``repeats``.
-    tell : callable
-        Called with the name of each part, for a progress bar.
-    formats : sequence of str
-        Of figures; see `kmdr.figures.canvas.figure_files`.
+    ``configs`` has the ``study`` tree of every study's configuration, with ``repeats``; ``tell`` is called with the
+    name of each part, for a progress bar.
     """
     results = contents.results
     shown = _papers_run(contents, configs)
@@ -193,10 +185,7 @@ def _context(
 def draw_items(folder: Path, wanted: Collection[str], configs: Sequence[Mapping[str, Any]]) -> list[Path]:
     """Write the tables and figures that read some studies, but no report; a study that none reads gets a plain figure.
 
-    Parameters
-    ----------
-    configs : sequence of mapping
-        Every study.
+    ``configs`` has every study.
     """
     results = Results.from_folder(folder)
     context = _context(results, read_or_note(plan_of, folder, []), configs)
@@ -218,21 +207,9 @@ def build(
 ) -> Path:
     """Write figures, tables, verdicts and the report of a folder, unless they are current; return the page.
 
-    Parameters
-    ----------
-    configs : sequence of mapping
-        Every study.
-    again : bool
-        Write them even if they are current.
-    tell : callable
-        Called with the name of each part, for a progress bar.
-    formats : sequence of str
-        Of figures; see `kmdr.figures.canvas.figure_files`.
-
-    Raises
-    ------
-    UserError
-        When the folder has no rows, or holds what kmdr does not write.
+    ``configs`` has every study. With ``again`` they are written even if they are current; ``tell`` is called with the
+    name of each part, for a progress bar. Raise `UserError` when the folder has no rows, or holds what kmdr does not
+    write.
     """
     check_places(folder)
     made_from = fingerprint(folder)

@@ -105,13 +105,7 @@ class Contents:
 
 
 def read_contents(folder: Path) -> Contents:
-    """Read a folder of results.
-
-    Raises
-    ------
-    UserError
-        If it has no valid rows.
-    """
+    """Read a folder of results; raise `UserError` if it has no valid rows."""
     results = Results.from_folder(folder)
     notes = [*results.notes]
     rows = results.columns(["env_hash"])

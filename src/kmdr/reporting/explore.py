@@ -57,12 +57,8 @@ def data_text(content: Mapping[str, Any]) -> str:
 def explored(rows: pd.DataFrame, configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the data of both views.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Of a folder, including failed ones; its text may be categories.
-    configs : sequence of mapping
-        The ``study`` tree of every study.
+    ``rows`` are of a folder, including failed ones, their text perhaps as categories; ``configs`` has the ``study``
+    tree of every study.
 
     Returns
     -------

@@ -33,14 +33,12 @@ from kmdr.claims.repetitions import LEAST, MOST, MOST_SECONDS, POWER
 from kmdr.claims.verdicts import Verdict
 from kmdr.figures.escape import CODE, markdown_code, markdown_escaped, markdown_prose
 from kmdr.figures.panels import dataset_label
-from kmdr.figures.pieces import Piece
-from kmdr.figures.tables import Table, footnote, markdown
+from kmdr.figures.tables import Piece, Table, footnote, markdown
 from kmdr.multiverse.section import MultiverseSection
 from kmdr.reporting.causes import RULE, failures
 from kmdr.reporting.exhibits import Exhibit, Grid, Picture, exhibit, pictures, table_grid
 from kmdr.reporting.explore import data_text, packed
-from kmdr.reporting.forest import forests
-from kmdr.reporting.margins import changes_at, segments, ticks
+from kmdr.reporting.forest import changes_at, forests, segments, ticks
 from kmdr.reporting.model import Report
 from kmdr.reporting.names import claim_sources, shared_names, with_kind
 from kmdr.reporting.numbers import duration, effect, number, number_word, probability
@@ -334,33 +332,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    by_their_names = (
+        number, effect, probability, duration, paragraphs, code_marked, dataset_label, describe, markdown, footnote,
+        segments, ticks, changes_at, forests, reason, describe_other_times, claim_sources, deciding_change, diagnosed,
+        missing_name,
+    )  # fmt: skip
     environment.filters |= {
-        "number": number,
-        "effect": effect,
-        "probability": probability,
-        "duration": duration,
-        "paragraphs": paragraphs,
-        "code_marked": code_marked,
-        "dataset_label": dataset_label,
-        "describe": describe,
-        "md": markdown_escaped,
-        "code": markdown_code,
-        "prose": markdown_prose,
-        "markdown": markdown,
-        "grid": table_grid,
-        "footnote": footnote,
-        "plain": _plain,
-        "segments": segments,
-        "ticks": ticks,
-        "changes_at": changes_at,
-        "forests": forests,
-        "reason": reason,
-        "describe_other_times": describe_other_times,
-        "claim_sources": claim_sources,
-        "deciding_change": deciding_change,
-        "diagnosed": diagnosed,
-        "missing_name": missing_name,
-    }
+        **{function.__name__: function for function in by_their_names},
+        "md": markdown_escaped, "code": markdown_code, "prose": markdown_prose, "grid": table_grid, "plain": _plain,
+    }  # fmt: skip
     environment.globals |= {
         "STATES": STATES,
         "OUTCOMES": OUTCOMES,
@@ -408,10 +388,7 @@ def _script_json(value: object) -> str:
 def report_pages(report: Report, made_by: str) -> dict[Path, bytes]:
     """Return the page, and the same as Markdown: an index, a page for each paper, and one on the runs.
 
-    Parameters
-    ----------
-    made_by : str
-        The version of the code.
+    ``made_by`` is the version of the code.
     """
     environment = _environment()
     names = shared_names(report)

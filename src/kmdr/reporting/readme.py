@@ -39,20 +39,12 @@ def stated(sentence: Sentence, report: str) -> str:
 
 
 def answer(folder: Path) -> str:
-    """Return the answer to the question of the README.
-
-    Raises
-    ------
-    ValueError
-        If the report does not state a part of it.
-    """
-    report = report_text(folder)
+    """Return the answer to the question of the README; raise `ValueError` if the report does not state a part of it."""
+    report, outcomes = report_text(folder), _verdicts(folder)
     parts = [finding for paper in papers() for finding in paper.summary.findings if finding.answer]
-    verdicts = pd.read_csv(folder / "verdicts.csv")
-    outcomes = verdicts["verdict"].value_counts()
-    counts = ", ".join(f"{outcomes.get(outcome, 0)} {outcome}" for outcome in _OUTCOMES)
-    judged = [claim for paper in papers() for claim in paper.claims if claim.id in set(verdicts["claim"])]
-    claims = f"Of {claim_sources(judged)}: {counts}."
+    of_all = Counter(outcomes.values())
+    judged = [claim for paper in papers() for claim in paper.claims if claim.id in outcomes]
+    claims = f"Of {claim_sources(judged)}: {', '.join(f'{of_all[outcome]} {outcome}' for outcome in _OUTCOMES)}."
     return _escaped(" ".join([*(_required(finding, report) for finding in parts), claims]))
 
 
@@ -70,23 +62,22 @@ def _escaped(text: str) -> str:
     return text.replace("_", r"\_").replace("|", r"\|")
 
 
-def _counts_by_paper(folder: Path, protocol: str = "verdict") -> dict[str, list[str]]:
-    """Return the counts of verdicts of each paper that has any under a protocol: a column of ``verdicts.csv``."""
-    verdicts = pd.read_csv(folder / "verdicts.csv")
-    by_paper = {}
-    for paper in papers():
-        outcomes = Counter(
-            verdicts.loc[verdicts["claim"].isin([claim.id for claim in paper.claims]), protocol].dropna()
-        )
-        if outcomes:
-            by_paper[paper.name] = [str(outcomes[outcome]) for outcome in _OUTCOMES]
-    return by_paper
+def _verdicts(folder: Path, protocol: str = "verdict") -> dict[str, str]:
+    """Return the verdict on each claim that has one under a protocol, which is a column of ``verdicts.csv``."""
+    verdicts = pd.read_csv(folder / "verdicts.csv").set_index("claim")[protocol].dropna()
+    return {str(claim): str(outcome) for claim, outcome in verdicts.items()}
+
+
+def _counts_by_paper(outcomes: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the counts of verdicts of each paper that has any."""
+    of_papers = {paper.name: [outcomes[c.id] for c in paper.claims if c.id in outcomes] for paper in papers()}
+    return {name: [str(some.count(outcome)) for outcome in _OUTCOMES] for name, some in of_papers.items() if some}
 
 
 def counts_table(folder: Path) -> str:
     """Return a Markdown table with the counts of verdicts of each paper, which is cited by its name."""
     lines = [f"| paper | {' | '.join(_OUTCOMES)} |", f"|---|{'---:|' * len(_OUTCOMES)}"]
-    lines += [f"| @{name} | {' | '.join(cells)} |" for name, cells in _counts_by_paper(folder).items()]
+    lines += [f"| @{name} | {' | '.join(cells)} |" for name, cells in _counts_by_paper(_verdicts(folder)).items()]
     return "\n".join(lines)
 
 
@@ -95,7 +86,8 @@ def scorecard(folder: Path) -> str:
 
     The counts are under the protocol as written; the finding is followed by those under a reconstructed one.
     """
-    outcomes, reconstructed = _counts_by_paper(folder), _counts_by_paper(folder, "reconstructed_protocol")
+    outcomes = _counts_by_paper(_verdicts(folder))
+    reconstructed = _counts_by_paper(_verdicts(folder, "reconstructed_protocol"))
     report = report_text(folder)
     lines = [f"| paper, as written | {' | '.join(_OUTCOMES)} | finding |", f"|---|{'---:|' * len(_OUTCOMES)}---|"]
     for paper in papers():

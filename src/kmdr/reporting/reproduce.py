@@ -18,22 +18,8 @@ from kmdr.results.table import has_rows
 def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Progress, until: float) -> list[Path]:
     """Compute facts, then make the report if there are limits, or else tables and figures of some studies.
 
-    Parameters
-    ----------
-    names : collection of str
-        The studies that were run.
-    until : float
-        Seconds since the epoch after which no fact is started.
-
-    Returns
-    -------
-    list of Path
-        The written files, or the page of the report.
-
-    Raises
-    ------
-    UserError
-        If there are limits, and the folder has no rows.
+    ``names`` are the studies that were run. No fact is started after ``until``, in seconds since the epoch. Return the
+    written files, or the page of the report. Raise `UserError` if there are limits, and the folder has no rows.
     """
     from kmdr.claims.facts import fact_tasks
     from kmdr.harness.facts import run_facts
@@ -57,11 +43,8 @@ def draw(out: Path, names: Collection[str], limits: Limits | None, progress: Pro
 def check_modules() -> None:
     """Refuse an invalid module of any paper, because reports and what a run draws read all papers.
 
-    Raises
-    ------
-    UserError
-        If a module cannot be imported or lists something else than it should, or if a paper's files name a study,
-        dataset, fact or claim that does not exist.
+    Raise `UserError` if a module cannot be imported or lists something else than it should, or if a paper's files name
+    a study, dataset, fact or claim that does not exist.
     """
     for paper in papers():
         _ = paper.items, paper.claims, paper.facts, paper.answers
@@ -73,17 +56,8 @@ def check_modules() -> None:
 def run_papers(names: Sequence[str], out: Path, limits: Limits, seed: int | None = None) -> int:
     """Run every study of some papers, or of all, and make the report; return the exit status.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of papers; empty for all.
-    seed : int, optional
-        The root of all random draws, if not that of the configuration.
-
-    Raises
-    ------
-    UserError
-        If there is no such paper, or it has no studies.
+    ``seed`` takes the place of the root of all random draws in the configuration. Raise `UserError` if there is no such
+    paper, or it has no studies.
     """
     known = [paper.name for paper in papers()]
     for name in names:

@@ -33,10 +33,7 @@ def central(verdicts: pd.DataFrame, components: pd.DataFrame) -> pd.DataFrame:
 def read_earlier(folder: Path) -> pd.DataFrame | None:
     """Return the statements of the earlier seed; None if the folder has none.
 
-    Raises
-    ------
-    UserError
-        If the file is not a table of such statements.
+    Raise `UserError` if the file is not a table of such statements.
     """
     with open_table(folder, FILE) as file:
         if file is None:

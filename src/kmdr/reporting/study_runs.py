@@ -54,14 +54,8 @@ class StudyRuns:
 def study_runs(rows: pd.DataFrame, studies: Mapping[str, str], formats: Sequence[str] = FORMATS) -> list[StudyRuns]:
     """Return figures and tables of some studies, in all settings that they were run with.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        All rows of the folder, their text perhaps as categories.
-    studies : mapping of str to str
-        The titles of these studies.
-    formats : sequence of str
-        Of figures; see `kmdr.figures.canvas.figure_files`.
+    ``rows`` are all rows of the folder, their text perhaps as categories, and ``studies`` has the titles of these
+    studies.
     """
     if not studies:
         return []

@@ -13,7 +13,7 @@ from kmdr.claims.implementations import times_by_other_code
 from kmdr.claims.verdicts import GROUPS, evidence
 from kmdr.figures.escape import spreadsheet_csv
 from kmdr.reporting import seeds
-from kmdr.reporting.margins import changes_at
+from kmdr.reporting.forest import changes_at
 from kmdr.reporting.model import Report
 from kmdr.reporting.summaries import describe_other_times
 

@@ -129,13 +129,7 @@ def fact_faults(folder: Path) -> Iterator[FileFault]:
 
 
 def faults(folder: Path) -> list[FileFault]:
-    """Return the faults of a results folder; nothing is written.
-
-    Raises
-    ------
-    UserError
-        If it is not a results folder.
-    """
+    """Return the faults of a results folder, which is only read; raise `UserError` if it is not a results folder."""
     require_results(folder)
     return list(_link_faults(folder)) or [
         *(

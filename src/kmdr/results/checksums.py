@@ -56,10 +56,7 @@ def has_checksum(content: bytes) -> bool:
 def verify_checksum(content: bytes, path: Path) -> int:
     """Return the length of the content of a file without the checksum in its last line, which is not copied.
 
-    Raises
-    ------
-    DamagedError
-        If the checksum is wrong.
+    Raise `DamagedError` if the checksum is wrong.
     """
     length = len(content) - len(_last_line(b""))
     if length < 0 or content[length:] != _last_line(memoryview(content)[:length]):

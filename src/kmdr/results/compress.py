@@ -21,10 +21,7 @@ _LEAST_BYTES = 4097
 def compress_texts(folder: Path) -> list[Path]:
     """Compress the large text files of a results folder other than its rows, and return their new paths.
 
-    Raises
-    ------
-    UserError
-        If it is not a results folder.
+    Raise `UserError` if it is not a results folder.
     """
     require_results(folder)
     parts = [folder, *(folder / name for name in (MULTIVERSE, ATLAS) if has_rows_in(folder, f"{name}/"))]

@@ -58,10 +58,7 @@ def _refused(root: Path, path: Path | str, reason: str) -> DamagedError:
 def _descend(root: Path, parts: list[str], *, make: bool = False) -> Iterator[int]:
     """Open the folder at some components below a root and yield its descriptor.
 
-    Raises
-    ------
-    OSError
-        If a component is a link (``ELOOP`` or ``ENOTDIR``), another kind of file or does not exist.
+    Raise `OSError` if a component is a link (``ELOOP`` or ``ENOTDIR``), another kind of file or does not exist.
     """
     number = open_folder(root)
     try:
@@ -92,10 +89,7 @@ def _is_absent(error: OSError, root: Path, parts: list[str]) -> bool:
 def file_status(root: Path, path: Path | str) -> os.stat_result | None:
     """Return the status of a file within a folder (of a link, not its target); None if it does not exist.
 
-    Raises
-    ------
-    DamagedError
-        If a folder on the way is a link or another kind of file.
+    Raise `DamagedError` if a folder on the way is a link or another kind of file.
     """
     *above, last = parts = _parts(root, path)
     try:
@@ -124,10 +118,7 @@ def is_packed(root: Path, path: Path | str) -> bool:
 def file_size(root: Path, path: Path | str, most: int = MOST_BYTES) -> int:
     """Return the size of a file in bytes, decompressed; 0 if it does not exist.
 
-    Raises
-    ------
-    DamagedError
-        If it is compressed and damaged, or larger than ``most`` decompressed.
+    Raise `DamagedError` if it is compressed and damaged, or larger than ``most`` decompressed.
     """
     if not is_packed(root, path):
         return status.st_size if (status := file_status(root, path)) else 0
@@ -146,12 +137,8 @@ def open_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> Iterator[
     """Open a regular file within a folder; yield None if it does not exist.
 
     The path begins with ``root`` or is relative to it; ``most`` is the largest size in bytes. A file that is stored as
-    ``NAME.xz`` only is decompressed, up to the same size.
-
-    Raises
-    ------
-    DamagedError
-        If it or a folder on the way is a link or another kind of file, or if it is too large or unreadable.
+    ``NAME.xz`` only is decompressed, up to the same size. Raise `DamagedError` if it or a folder on the way is a link
+    or another kind of file, or if it is too large or unreadable.
     """
     *above, last = parts = _parts(root, path)
     try:
@@ -217,12 +204,8 @@ def require_file(root: Path, path: Path | str, most: int = MOST_BYTES) -> bytes:
 def list_files(root: Path, path: Path | str = "", *, hidden: bool = False) -> Iterator[Path]:
     """Yield the sorted paths of all files within a folder, or a subfolder, except hidden ones by default.
 
-    Links are yielded but not followed; `read_file` refuses them.
-
-    Raises
-    ------
-    DamagedError
-        If a folder on the way is a link, or there are more than eight levels.
+    Links are yielded but not followed; `read_file` refuses them. Raise `DamagedError` if a folder on the way is a link,
+    or there are more than eight levels.
     """
     parts = _parts(root, path) if path else []
     if len(parts) > _MOST_DEPTH:
@@ -260,12 +243,8 @@ def write_file(root: Path, path: Path | str, content: bytes, mode: int = 0o666) 
     """Write a file within a folder atomically; folders on the way are created.
 
     ``mode`` is the mode of a new file, before the umask. If there is a ``NAME.xz``, it is removed afterwards; ``NAME``
-    is read as long as there are both.
-
-    Raises
-    ------
-    StorageError
-        If a folder on the way is a link, or the system refuses the write. The file is then unchanged.
+    is read as long as there are both. Raise `StorageError` if a folder on the way is a link, or the system refuses the
+    write. The file is then unchanged.
     """
     *above, last = _parts(root, path)
     with writing(_shown(root, path)):
@@ -287,10 +266,7 @@ def write_files(root: Path, files: Mapping[Path, bytes]) -> list[Path]:
 def remove_file(root: Path, path: Path | str) -> None:
     """Remove a file within a folder, if it exists, also as ``NAME.xz``; of a link, the link itself.
 
-    Raises
-    ------
-    StorageError
-        If a folder on the way is a link, or the system refuses.
+    Raise `StorageError` if a folder on the way is a link, or the system refuses.
     """
     *above, last = parts = _parts(root, path)
     with writing(_shown(root, path)):

@@ -106,10 +106,8 @@ SCHEMAS: Mapping[str, Schema] = {
 def read_json(folder: Path, path: Path | str) -> dict[str, Any]:
     """Return a JSON object that `write_checked` wrote; an empty one if there is no such file.
 
-    Raises
-    ------
-    DamagedError
-        If it is not a JSON object, has another checksum, is nested too deeply or does not match its schema.
+    Raise `DamagedError` if it is not a JSON object, has another checksum, is nested too deeply or does not match its
+    schema.
     """
     content = read_file(folder, path, _MAX_BYTES)
     if content is None:
@@ -155,6 +153,30 @@ def unite_asked(known: Mapping[str, list[str]], new: Mapping[str, list[str]]) ->
     return {study: sorted({*known.get(study, ()), *new.get(study, ())}) for study in sorted({*known, *new})}
 
 
+def with_parts(known: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that are in one folder or the other: ``{hash of the plan: {"of": N, "parts": [I, …]}}``."""
+    return {
+        plan: {
+            "of": {**known, **new}[plan]["of"],
+            "parts": sorted({part for folder in (known, new) if plan in folder for part in folder[plan]["parts"]}),
+        }
+        for plan in sorted({*known, *new})
+    }
+
+
+def missing_parts(plans: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each plan that has missing parts."""
+    sentences = []
+    for plan, shards in plans.items():
+        missing = [str(part) for part in range(1, shards["of"] + 1) if part not in shards["parts"]]
+        if missing:
+            sentences.append(
+                f"of the plan {plan} in {shards['of']} parts, these are not finished or not among the folders: "
+                f"{', '.join(missing)}"
+            )
+    return sentences
+
+
 def planned_studies(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the plan of each study with the limits of its own run.
 
@@ -197,10 +219,7 @@ def asked_of(folder: Path) -> dict[str, list[str]]:
 class Settled(NamedTuple):
     """A universe that was run.
 
-    Attributes
-    ----------
-    configs : mapping of str to list of str
-        By hash: study, dataset and reducer, as the paper's studies name them.
+    ``configs`` has study, dataset and reducer by hash, as the paper's studies name them.
     """
 
     options: tuple[str, ...]

@@ -36,12 +36,8 @@ def packed(labels: Mapping[int, NDArray[np.int64]]) -> bytes:
 def read_labels(folder: Path, path: Path) -> Labels:
     """Yield r and the cluster of each point from a file of labels; nothing if the file does not exist.
 
-    Memory holds the compressed file and the labels of one r.
-
-    Raises
-    ------
-    DamagedError
-        If the file differs from its checksum or does not contain labels.
+    Memory holds the compressed file and the labels of one r. Raise `DamagedError` if the file differs from its checksum
+    or does not contain labels.
     """
     whole = read_file(folder, path, MOST_LABELS)
     if whole is None:

@@ -63,10 +63,7 @@ def read_configs(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[Path, st
 def described(folder: Path, kind: str, key: str) -> dict[str, Any]:
     """Return the configuration (``kind`` "configs") or environment ("environments") that a hash in a row stands for.
 
-    Raises
-    ------
-    DamagedError
-        If the key is not a hash, or its description is missing or has another hash.
+    Raise `DamagedError` if the key is not a hash, or its description is missing or has another hash.
     """
     if not re.fullmatch("[0-9a-f]{12}", key):
         raise DamagedError(
@@ -99,13 +96,7 @@ def log_line(entry: Mapping[str, Any]) -> str:
 
 
 def log_lines(folder: Path) -> list[str]:
-    """Return the lines of ``runs.jsonl``, one per run.
-
-    Raises
-    ------
-    DamagedError
-        If a line differs from its checksum.
-    """
+    """Return the lines of ``runs.jsonl``, one per run; raise `DamagedError` if a line differs from its checksum."""
     path = folder / LOG
     try:
         lines = (read_file(folder, path) or b"").decode().splitlines()

@@ -22,7 +22,15 @@ from kmdr.results.check import fact_faults, label_faults
 from kmdr.results.checksums import sha256_hex
 from kmdr.results.compare import compare, platform_of
 from kmdr.results.folder import has_file, read_file, require_file, write_file
-from kmdr.results.json_files import plan_of_studies, planned_studies, read_json, unite_asked, unite_missing
+from kmdr.results.json_files import (
+    missing_parts,
+    plan_of_studies,
+    planned_studies,
+    read_json,
+    unite_asked,
+    unite_missing,
+    with_parts,
+)
 from kmdr.results.labels import MOST_LABELS
 from kmdr.results.manifests import described, log_lines, read_configs
 from kmdr.results.merge_facts import check_facts, take_facts
@@ -40,7 +48,6 @@ from kmdr.results.paths import (
 )
 from kmdr.results.reader import public_content, read_task
 from kmdr.results.schema import TIME_COLUMNS
-from kmdr.results.shards import missing_parts, with_parts
 from kmdr.results.store import Store, note_runs
 from kmdr.results.table import all_rows, trial_of, united
 from kmdr.results.table_stream import check_rows
@@ -71,13 +78,7 @@ class Source(NamedTuple):
 
 
 def read(folder: Path) -> Source:
-    """Read a results folder.
-
-    Raises
-    ------
-    UserError
-        If it has no rows, or a file that they rest on is damaged.
-    """
+    """Read a results folder; raise `UserError` if it has no rows, or a file that they rest on is damaged."""
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to merge; name folders of results")
     rows = all_rows(folder)
@@ -109,13 +110,9 @@ class Tally(NamedTuple):
     timed_apart: int
 
 
-def _values(row: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in row.items() if value}
-
-
 def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_platform: bool) -> str:
     """Return the differences between two finished rows of a trial; empty if they agree."""
-    outcome, detail = compare(first, _values(second), same_platform)
+    outcome, detail = compare(first, {name: value for name, value in second.items() if value}, same_platform)
     if outcome not in ("exact", "within tolerance"):
         return detail
     metrics = [json.loads(row["metrics"] or "{}") for row in (first, second)]
@@ -126,10 +123,7 @@ def _contradiction(first: Mapping[str, str], second: Mapping[str, str], same_pla
 def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
     """Return the rows of all folders as one table, and their counts.
 
-    Raises
-    ------
-    UserError
-        If a trial has different numbers in two folders, or they have too many rows together.
+    Raise `UserError` if a trial has different numbers in two folders, or they have too many rows together.
     """
     environments = {key: manifest for source in sources for key, manifest in source.environments.items()}
     known: dict[str, tuple[TextRow, Path]] = {}
@@ -169,10 +163,7 @@ def tally(sources: Sequence[Source], target: Path) -> tuple[Rows, Tally]:
 def refuse_contradictions(folder: Path, others: Sequence[Path]) -> int:
     """Return the number of trials that a folder shares with others, which are only read.
 
-    Raises
-    ------
-    UserError
-        If a shared trial has other numbers, so that `merge` would refuse the folders.
+    Raise `UserError` if a shared trial has other numbers, so that `merge` would refuse the folders.
     """
     new = read(folder)
     trials, shared = {*map(trial_of, new.rows)}, 0
@@ -274,11 +265,8 @@ def _finished(line: str) -> tuple[str, str]:
 def merge(folders: Sequence[Path], target: Path) -> Tally:
     """Merge results folders, which are only read, into a target, which may have rows and is created if needed.
 
-    Raises
-    ------
-    UserError
-        If a folder has no rows or is damaged, or a trial or a fact has different numbers in two folders, or the target
-        is inside one of the folders. Nothing is written then.
+    Raise `UserError` if a folder has no rows or is damaged, or a trial or a fact has different numbers in two folders,
+    or the target is inside one of the folders. Nothing is written then.
     """
     for folder in folders:
         if folder.resolve() in target.resolve().parents:

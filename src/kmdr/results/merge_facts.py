@@ -87,12 +87,8 @@ def _contradiction(known: pd.DataFrame, new: pd.DataFrame, is_united: bool) -> s
 def check_facts(folders: Sequence[Path], is_same_platform: Callable[[int, int], bool]) -> None:
     """Compare the facts that folders share, of which the first folder's are kept; report those with other columns.
 
-    ``is_same_platform`` says whether two folders, by their numbers, were computed on one platform.
-
-    Raises
-    ------
-    UserError
-        If a fact has other values in two folders of one platform.
+    ``is_same_platform`` says whether two folders, by their numbers, were computed on one platform. Raise `UserError` if
+    a fact has other values in two folders of one platform.
     """
     for second, later in enumerate(folders):
         for first, file, is_united in _shared(folders[:second], later):

@@ -133,12 +133,8 @@ class RowCheck:
     """The check of a folder's rows, a block at a time; it counts the refused ones.
 
     The configuration that a row's columns state must have the hash ``config_hash``. Rows that were written before there
-    were columns of settings need the configuration itself.
-
-    Parameters
-    ----------
-    folder : Path
-        Its configurations are read when they are needed.
+    were columns of settings need the configuration itself. The configurations of the folder are read when they are
+    needed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -153,10 +149,7 @@ class RowCheck:
     ) -> tuple[dict[int, ValueFault], dict[str, NDArray[np.float64]]]:
         """Return the faults of refused rows by row number, and the columns of floats as numbers.
 
-        Parameters
-        ----------
-        columns : mapping of str to sequence of str
-            All of `COLUMNS`, as text.
+        ``columns`` are all of `COLUMNS`, as text.
         """
         faults: dict[int, ValueFault] = {}
 

@@ -61,15 +61,7 @@ _MAX_REPORTED = 10  # damaged files that are reported one by one
 class Store:
     """A results folder that a run writes into.
 
-    Parameters
-    ----------
-    folder : Path
-        Created if it does not exist.
-
-    Raises
-    ------
-    UserError
-        If it cannot be created or written to.
+    The folder is created if it does not exist. Raise `UserError` if it cannot be created or written to.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -104,10 +96,7 @@ class Store:
     def held(self) -> Iterator[None]:
         """Hold the folder during a run, so that a cleanup does not remove it.
 
-        Raises
-        ------
-        UserError
-            If it was removed since it was opened.
+        Raise `UserError` if it was removed since it was opened.
         """
         with self._locked(_USE, fcntl.LOCK_SH):
             lock = file_status(self.folder, ".lock")

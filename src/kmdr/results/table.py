@@ -110,10 +110,7 @@ def digest_of(blocks: Iterable[bytes]) -> str:
 def table_digest(path: Path) -> str:
     """Return the SHA-256 of a table, decompressed; empty if it is absent or damaged.
 
-    Raises
-    ------
-    UserError
-        If it is too large.
+    Raise `UserError` if it is too large.
     """
     with suppress(DamagedError), open_table(path.parent, path.name) as file:
         return "" if file is None else hashlib.file_digest(file, "sha256").hexdigest()
@@ -145,12 +142,8 @@ def _rows_at(folder: Path, name: str) -> Iterator[TextRow]:
 def merged_rows(folder: Path, report: Callable[[str], None], files: Collection[Path] | None = None) -> list[TextRow]:
     """Return the rows of a folder's task files and of ``rows.csv.xz``, or of both tables if it has no task files.
 
-    Damaged task files are omitted, and the sentences on them are reported.
-
-    Raises
-    ------
-    UserError
-        If a table is damaged, or the task files are too large.
+    Damaged task files are omitted, and the sentences on them are reported. Raise `UserError` if a table is damaged, or
+    the task files are too large.
     """
     files = list(task_files(folder)) if files is None else files
     tables = [COMPRESSED_TABLE] if files else [TABLE, COMPRESSED_TABLE]

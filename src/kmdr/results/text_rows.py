@@ -23,10 +23,7 @@ def _split(line: str) -> tuple[str, ...]:
 class TextRow(Mapping[str, str]):
     """A row of a table, a mapping of column to text.
 
-    Parameters
-    ----------
-    values : iterable of str
-        One for each of `COLUMNS`, without NUL characters.
+    There is a value for each of `COLUMNS`, without NUL characters.
     """
 
     __slots__ = ("_line",)
@@ -74,10 +71,7 @@ def csv_blocks(rows: Iterable[Mapping[str, object]]) -> Iterator[bytes]:
 def csv_content(rows: Iterable[Mapping[str, object]], path: Path) -> bytes:
     """Return rows as the bytes of a CSV table.
 
-    Raises
-    ------
-    TooLargeError
-        If it is larger than the largest table that is read.
+    Raise `TooLargeError` if it is larger than the largest table that is read.
     """
     content, most = io.BytesIO(), most_bytes()
     for block in csv_blocks(rows):

@@ -108,12 +108,8 @@ class Jobs:
     def replace_ended(self, workers: Collection[str]) -> list[str]:
         """Submit jobs again that were refused, were removed or ended, and return what to report.
 
-        Connected workers are named like their jobs, with a suffix if a job has several.
-
-        Raises
-        ------
-        UserError
-            When there are no workers, and several jobs in succession were refused or ended before they connected.
+        Connected workers are named like their jobs, with a suffix if a job has several. Raise `UserError` without
+        workers, when several jobs in succession were refused or ended before they connected.
         """
         current: dict[str, Any] = dict(self.cluster.workers)
         names = {worker if worker in current else worker.rpartition("-")[0] for worker in workers}

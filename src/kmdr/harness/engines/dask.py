@@ -135,10 +135,7 @@ class Cluster:
     def _look(self) -> Counter[str]:
         """Return the recent number of usable workers per machine.
 
-        Raises
-        ------
-        UserError
-            When there are workers and none of them is usable, or a batch system runs no jobs.
+        Raise `UserError` when there are workers and none of them is usable, or a batch system runs no jobs.
         """
         if time.monotonic() - self._seen > _FRESH_SECONDS:
             workers = self._client.scheduler_info(n_workers=-1)["workers"]

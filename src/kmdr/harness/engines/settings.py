@@ -101,10 +101,7 @@ class Runner:
     def size(self) -> int:
         """Workers of the parallel stage; a cluster is asked for its number.
 
-        Raises
-        ------
-        UserError
-            When the cluster does not answer.
+        Raise `UserError` when the cluster does not answer.
         """
         if self.n_jobs != -1 and self.cluster is None:
             return self.n_jobs
