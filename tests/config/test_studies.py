@@ -366,3 +366,26 @@ def test_studies_of_a_paper_need_no_class_of_another_study(tmp_path, monkeypatch
     assert names == [study["name"] for study in studies() if study.get("paper") == "bzd10" and not study["on_request"]]
     with pytest.raises(UserError, match="no_such_package"):
         compose_studies("results")
+
+
+def plugin_with_a_preset(folder, rank):
+    """Write a plugin with a preset of a reducer and a study of it."""
+    for group, name, text in [
+        ("reducer", "preset", f"name: svd\nrank: {rank}\ncentred: false\nsolver: kmdr\n"),
+        ("study", "mine", "repeats: 2\nstudy: {datasets: [digits], reducers: [preset]}\n"),
+    ]:
+        (folder / "conf" / group).mkdir(parents=True, exist_ok=True)
+        (folder / "conf" / group / f"{name}.yaml").write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize("change", ["the file", "the plugin"])
+def test_settings_that_change_in_a_session_are_read_again_by_studies_and_commands(change, tmp_path, monkeypatch):
+    """Studies kept the settings that a reducer had at first: `kmdr.run` in a notebook ran others than the file has."""
+    ranks = []
+    for number, rank in enumerate(["k", "r"]):
+        folder = tmp_path / (str(number) if change == "the plugin" else "same")
+        plugin_with_a_preset(folder, rank)
+        monkeypatch.setenv("KMDR_PATH", str(folder))
+        configs = [*study_configs("mine"), *compose_configs("study=mine"), *compose_configs("reducer=preset")]
+        ranks.append([config["reducer"]["rank"] for config in configs])
+    assert ranks == [["k"] * 3, ["r"] * 3]

@@ -1,7 +1,6 @@
 """The datasets and reducers of a study as plain configurations: one for each pair."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -23,7 +22,6 @@ def plain(config: Any) -> Config:
     return {str(key): value for key, value in resolved.items()}
 
 
-@cache
 def choice(group: str, name: str) -> Config:
     """Return the configuration of one dataset or reducer."""
     if group == "dataset":
