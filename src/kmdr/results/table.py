@@ -85,9 +85,10 @@ def check_table(folder: Path) -> None:
 
 
 def _has_newer_task(folder: Path) -> bool:
-    """Return True if a task file is newer than the table, as also in a folder that was copied."""
+    """Return True if a task file was written after the table, as its folder's time tells; also if it was copied."""
     table = file_status(folder, TABLE)
-    statuses = (file_status(folder, file) for file in task_files(folder)) if table else ()
+    places = {file.parent for file in task_files(folder)} if table else ()
+    statuses = (file_status(folder, place) for place in places)
     return any(status and table and status.st_mtime_ns > table.st_mtime_ns for status in statuses)
 
 
