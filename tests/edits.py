@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 from kmdr.base.identity import modules, names, normal_form, reachable
-from kmdr.config.task import code_of
+from kmdr.config import task
 
 # What code identity keeps of each module; the first argument says of which.
 _KEPT = ((modules, "tree"), (names, "namespace"), (normal_form, "form"), (modules, "imported_names"))
@@ -29,7 +29,7 @@ def forget(*functions: str) -> None:
         for name, kept in vars(module).items():
             if hasattr(kept, "cache_clear") and (not functions or name in functions):
                 kept.cache_clear()
-    code_of.cache_clear()
+    task.forget_code()
 
 
 @contextmanager

@@ -7,7 +7,8 @@ import inspect
 import json
 import numbers
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -29,6 +30,7 @@ from kmdr.base.paths import RESULTS
 from kmdr.base.provenance import code_version, environment
 from kmdr.base.text import canonical, counted, short_hash, terminal_width
 from kmdr.base.threads import pinned
+from kmdr.claims import catalogue
 from kmdr.config.protocols import choice
 from kmdr.config.studies import studies
 from kmdr.config.suggestions import unknown_reducer
@@ -41,6 +43,7 @@ from kmdr.harness.experiment import Experiment
 from kmdr.harness.jobs import compose, run_jobs
 from kmdr.harness.plan import Limits, parse_duration
 from kmdr.harness.progress import Progress
+from kmdr.harness.session import call_of_session
 from kmdr.harness.task import Provenance
 from kmdr.harness.task import run as run_task
 from kmdr.reducers.base import Reducer
@@ -228,6 +231,12 @@ def _reducer(reducer: Any) -> dict[str, Any]:
     return {"name": "outside", "path": path, "args": args}
 
 
+def _import_paths(configs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the import paths in configurations of reducers and engines."""
+    names = (config.get("path", config["name"]) for config in configs)
+    return [name for name in names if isinstance(name, str) and "." in name]
+
+
 def _engine_arguments(arguments: Any) -> dict[Any, Any]:
     if not isinstance(arguments, Mapping):
         raise UserError(f"engine_args = {shown(arguments)} is not a mapping; give e.g. {{'batch_size': 1000}}")
@@ -334,41 +343,43 @@ def compare(
     >>> result.summary()["P"].tolist()
     [1.0, 1.0]
     """
-    try:
-        _check_types(str, "a string; give one", engine=engine, start=start, empty_action=empty_action, name=name)
-        _check_types(bool, "a boolean; give True or False", online=_plain(online), progress=_plain(progress))
-        kmeans = {
-            "n_init": _plain(n_init), "max_iter": _plain(max_iter), "start": start, "engine": engine,
-            "online": _plain(online), "empty_action": empty_action,
-            "args": _engine_arguments({} if engine_args is None else engine_args),
-        }  # fmt: skip
-        settings = {
-            "dataset": {"name": name}, "kmeans": kmeans, "runner": None, "study": None, "k": _plain(k),
-            "matching": "best", "repeats": _plain(repeats), "timing_repeats": 0,
-            "seed": _plain(seed), "refresh": False, "verify": "never", "keep_labels": False, "out": "",
-        }  # fmt: skip
-        settings["r_grid"] = [] if r_grid is None else _sizes(r_grid)
-        configs = None if reducers is None else _reducers(reducers)
-        data = from_arrays(_array("A", A), _labels(labels), settings["k"], name, noise)
-        settings["r_grid"] = settings["r_grid"] or _usual_sizes(data)
-        configs = configs or _reducers(_usual_reducers(data))
-        experiments = [Experiment.from_config({**settings, "reducer": config}) for config in configs]
-        tasks = [task for experiment in experiments for task in experiment.tasks(data, Path())]
-    except UserError as error:
-        sentence = " ".join(str(error).split()) if "\n" in str(error) else str(error)
-        sentence = re.sub(r"^reducer\.", "", sentence.replace("kmeans.args", "engine_args").replace("kmeans.", ""))
-        raise ArgumentError(sentence) from error
-    provenance = Provenance(1, 1, code_version(), short_hash(environment()))
-    rows = []
-    with pinned(1), Progress(len(tasks), float(len(tasks) * progress), lines=False) as bar:
-        if not is_compiled() and (needed := parts(tasks)):
-            with bar.compiling(COMPILE_SECONDS):
-                compile_kernels(needed, 0, bar.tell)
-        for task in tasks:
-            with end_forks(), keep_folder_and_streams():
-                rows += run_task(task, data, provenance)
-            bar.advance(rows[-len(task.r_grid) :], 1.0)
-    return Comparison(numeric(rows))
+    with call_of_session() as check_code:
+        try:
+            _check_types(str, "a string; give one", engine=engine, start=start, empty_action=empty_action, name=name)
+            _check_types(bool, "a boolean; give True or False", online=_plain(online), progress=_plain(progress))
+            kmeans = {
+                "n_init": _plain(n_init), "max_iter": _plain(max_iter), "start": start, "engine": engine,
+                "online": _plain(online), "empty_action": empty_action,
+                "args": _engine_arguments({} if engine_args is None else engine_args),
+            }  # fmt: skip
+            settings = {
+                "dataset": {"name": name}, "kmeans": kmeans, "runner": None, "study": None, "k": _plain(k),
+                "matching": "best", "repeats": _plain(repeats), "timing_repeats": 0,
+                "seed": _plain(seed), "refresh": False, "verify": "never", "keep_labels": False, "out": "",
+            }  # fmt: skip
+            settings["r_grid"] = [] if r_grid is None else _sizes(r_grid)
+            configs = None if reducers is None else _reducers(reducers)
+            data = from_arrays(_array("A", A), _labels(labels), settings["k"], name, noise)
+            settings["r_grid"] = settings["r_grid"] or _usual_sizes(data)
+            configs = configs or _reducers(_usual_reducers(data))
+            check_code(_import_paths([*configs, {"name": engine}]))
+            experiments = [Experiment.from_config({**settings, "reducer": config}) for config in configs]
+            tasks = [task for experiment in experiments for task in experiment.tasks(data, Path())]
+        except UserError as error:
+            sentence = " ".join(str(error).split()) if "\n" in str(error) else str(error)
+            sentence = re.sub(r"^reducer\.", "", sentence.replace("kmeans.args", "engine_args").replace("kmeans.", ""))
+            raise ArgumentError(sentence) from error
+        provenance = Provenance(1, 1, code_version(), short_hash(environment()))
+        rows = []
+        with pinned(1), Progress(len(tasks), float(len(tasks) * progress), lines=False) as bar:
+            if not is_compiled() and (needed := parts(tasks)):
+                with bar.compiling(COMPILE_SECONDS):
+                    compile_kernels(needed, 0, bar.tell)
+            for task in tasks:
+                with end_forks(), keep_folder_and_streams():
+                    rows += run_task(task, data, provenance)
+                bar.advance(rows[-len(task.r_grid) :], 1.0)
+        return Comparison(numeric(rows))
 
 
 def plot(
@@ -420,7 +431,17 @@ def load(name: str, **options: Any) -> Dataset:
     UserError
         When the dataset or an option does not exist, or the data are not available.
     """
-    return datasets.load(name, options)
+    with call_of_session():
+        return datasets.load(name, options)
+
+
+@contextmanager
+def _call_with_papers() -> Iterator[Callable[[Iterable[str]], None]]:
+    """Let a call see the papers, plugins and files as they are now; see `call_of_session`."""
+    with call_of_session() as check_code:
+        catalogue._papers.cache_clear()
+        check_code(())
+        yield check_code
 
 
 def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
@@ -440,7 +461,10 @@ def run(study: str, out: str | Path, *overrides: str) -> pd.DataFrame:
     DataFrame
         One row per trial, with the columns of ``rows.csv``.
     """
-    run_jobs([compose(f"study={study}", f"out={out}", *overrides)], draw=draw)
+    with _call_with_papers() as check_code:
+        job = compose(f"study={study}", f"out={out}", *overrides)
+        check_code(name for e in job.experiments for name in (e.reducer, e.protocol.engine))
+        run_jobs([job], draw=draw)
     return rows_of(Path(out))
 
 
@@ -456,7 +480,8 @@ def reproduce(*papers: str, out: str | Path = RESULTS, budget: str | None = None
     budget : str, optional
         Wall time such as ``"10m"``, which limits the number of repetitions.
     """
-    run_papers(papers, Path(out), Limits(budget=None if budget is None else parse_duration(budget)))
+    with _call_with_papers():
+        run_papers(papers, Path(out), Limits(budget=None if budget is None else parse_duration(budget)))
     return Path(out) / "report" / "index.html"
 
 
@@ -470,8 +495,9 @@ def report(folder: str | Path) -> Path:
     """
     if not has_rows(Path(folder)):
         raise ArgumentError(f"{folder} has no rows; name a folder that holds rows.csv")
-    check_modules()
-    return build(Path(folder), studies(), again=True)
+    with _call_with_papers():
+        check_modules()
+        return build(Path(folder), studies(), again=True)
 
 
 __all__ = ["Comparison", "compare", "load", "plot", "report", "reproduce", "run"]

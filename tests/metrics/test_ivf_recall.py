@@ -12,7 +12,7 @@ from blocks import ROOT
 from kmdr import metrics
 from kmdr.base.plugins import plugin_roots
 from kmdr.config.studies import studies
-from kmdr.config.task import code_of
+from kmdr.config.task import code_of, forget_code
 from kmdr.linalg.matrix import treat_as_out_of_core
 
 PLUGIN = ROOT / "docs" / "examples" / "ivf"
@@ -87,7 +87,7 @@ def test_rows_have_the_recall_and_the_hash_of_kmdrs_code_stays(plugin, rng, monk
     assert all(0 <= json.loads(text)["ivf_recall_1"] <= 1 for text in rows["metrics"])
     with_plugin = code_of("none", "synth")
     monkeypatch.delenv("KMDR_PATH")
-    code_of.cache_clear()
+    forget_code()
     assert code_of("none", "synth") == with_plugin
 
 

@@ -205,6 +205,13 @@ def origin(path: str) -> str:
     if known != module:
         return known
     try:  # defined in a notebook, whose code is in no file
-        return f"{known} {hash_of([inspect.getsource(find_class(path, 'class'))])}"
+        return f"{known} {hash_of(_sources(find_class(path, 'class')))}"
     except (OSError, TypeError, UserError):
         return known
+
+
+def _sources(cls: type) -> list[str]:
+    """Return the source of a class, or of its functions, where Python finds no more of a class in a notebook."""
+    with suppress(OSError, TypeError):
+        return [inspect.getsource(cls)]
+    return [inspect.getsource(value) for value in vars(cls).values() if inspect.isfunction(value)]

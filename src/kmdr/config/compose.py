@@ -156,7 +156,7 @@ def _expanded(config: Config, overrides: Sequence[str]) -> list[Config]:
 
 @cache
 def _base(overrides: tuple[str, ...], files: tuple[tuple[Path, int], ...]) -> DictConfig:
-    """Return the composition of some choices of groups, whose files have these times of modification."""
+    """Return the composition of some choices of groups, whose files last changed at these times."""
     del files
     with _explained(overrides), _hydra():
         config = hydra.compose("config", overrides=list(overrides))
@@ -166,7 +166,7 @@ def _base(overrides: tuple[str, ...], files: tuple[tuple[Path, int], ...]) -> Di
 
 def _group_files() -> tuple[tuple[Path, int], ...]:
     files = [CONF / "config.yaml", *(file for group in _GROUPS for file in config_files(group).values())]
-    return tuple((file, file.stat().st_mtime_ns) for file in files)
+    return tuple((file, file.stat().st_ctime_ns) for file in files)
 
 
 def _composed(file: Path, out: str, files: tuple[tuple[Path, int], ...], seed: int | None = None) -> Config:

@@ -65,7 +65,7 @@ def load_config(file: Path) -> dict[str, Any]:
 def _current(file: Path) -> dict[str, Any]:
     """Return a configuration that its callers share."""
     try:
-        return _read(file, file.stat().st_mtime_ns)
+        return _read(file, file.stat().st_ctime_ns)  # unlike the time of modification, it cannot be set back
     except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({' '.join(str(error).split())}); fix it") from error
 

@@ -163,15 +163,25 @@ def has_labelings(dataset: str, options: Mapping[str, Any]) -> bool:
     return isinstance(values.get("labels"), list) or values.get("noise", "") != ""
 
 
-@cache
 def code_of(reducer: str, dataset: str, engine: str = "kmdr", labelings: bool = False) -> str:
     """Return the hash of the code that computes the rows of a reducer on a dataset; empty if it is not available.
 
     For a class named by its import path, only the code that calls it counts; `plugin_origins` has the rest.
     """
+    return _code_of(reducer, dataset, engine, labelings, plugin_roots())
+
+
+@cache
+def _code_of(reducer: str, dataset: str, engine: str, labelings: bool, places: tuple[Root, ...]) -> str:
+    del places  # a change of the plugins invalidates the cache: another one may have a reducer of the same name
     if "." not in reducer and reducer not in reducers.names():
         return ""
     return code_hash(*entry_points(reducer, dataset, engine, labelings))
+
+
+def forget_code() -> None:
+    """Forget the hashes of `code_of`, e.g. when the code of a plugin has changed."""
+    _code_of.cache_clear()
 
 
 @cache

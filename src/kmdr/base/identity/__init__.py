@@ -22,9 +22,9 @@ Names that count
 
 from kmdr.base.identity.modules import PACKAGES, is_own, origins, sources
 from kmdr.base.identity.names import Definition
-from kmdr.base.identity.reachable import code_hash, hash_of, name_of, reach, third_party_origin
+from kmdr.base.identity.reachable import code_hash, forget_code, hash_of, name_of, reach, third_party_origin
 
 __all__ = [
-    "PACKAGES", "Definition", "code_hash", "hash_of", "is_own", "name_of", "origins", "reach", "sources",
+    "PACKAGES", "Definition", "code_hash", "forget_code", "hash_of", "is_own", "name_of", "origins", "reach", "sources",
     "third_party_origin",
 ]  # fmt: skip

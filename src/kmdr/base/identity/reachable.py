@@ -75,6 +75,16 @@ def code_hash(*entries: str) -> str:
     return hash_of([*texts, *modules.origins(outside)])
 
 
+def forget_code() -> None:
+    """Forget the syntax trees of all modules and the hashes of all code, e.g. when a plugin has changed."""
+    for module in (modules, names, normal_form):
+        for kept in vars(module).values():
+            if getattr(kept, "__module__", "") == module.__name__ and hasattr(kept, "cache_clear"):
+                kept.cache_clear()
+    code_hash.cache_clear()
+    third_party_origin.cache_clear()
+
+
 def name_of(made: Any) -> str:
     """Return the entry point for `reach` that is a class or a function."""
     return f"{made.__module__}:{made.__qualname__}"

@@ -56,6 +56,12 @@ _pip_lock = threading.Lock()
 _origins: dict[Path, str] = {}
 
 
+def forget_hosts() -> None:
+    """Ask hosts that did not answer, and pip's configuration, again."""
+    _silent.clear()
+    package_indexes.cache_clear()
+
+
 class UnwritableError(UserError):
     """A folder of the cache cannot be written to, so that no source would help."""
 
