@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 
 from kmdr.base import outside, plugins
 from kmdr.base.errors import UserError
@@ -98,7 +97,7 @@ def _changed_file(name: str) -> str | None:
         return None
     digest = _digest(spec)
     if name not in _loaded or _loaded[name][0] is not spec:
-        if not _is_compiled_from(module, Path(spec.origin)):
+        if not _is_compiled_from(spec, Path(spec.origin)):
             return str(spec.origin)
         _loaded[name] = spec, digest
     return None if _loaded[name][1] == digest else str(spec.origin)
@@ -114,16 +113,15 @@ def _digest(spec: ModuleSpec | None) -> str:
         return ""
 
 
-def _is_compiled_from(module: ModuleType, source: Path) -> bool:
+def _is_compiled_from(spec: ModuleSpec, source: Path) -> bool:
     """Return whether the compiled file that Python wrote when it imported a module has the code of its source now.
 
     True if there is no such file, since nothing then shows the code that the module ran.
     """
-    compiled = getattr(module, "__cached__", None)
-    if compiled is None or sys.dont_write_bytecode:
+    if spec.cached is None or sys.dont_write_bytecode:
         return True
     try:
-        content = Path(compiled).read_bytes()
+        content = Path(spec.cached).read_bytes()
         if content[:4] != importlib.util.MAGIC_NUMBER:
             return True
         return bool(marshal.loads(content[16:]) == compile(source.read_bytes(), str(source), "exec", dont_inherit=True))
