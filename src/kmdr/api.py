@@ -231,10 +231,15 @@ def _reducer(reducer: Any) -> dict[str, Any]:
     return {"name": "outside", "path": path, "args": args}
 
 
-def _import_paths(configs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the import paths in configurations of reducers and engines."""
-    names = (config.get("path", config["name"]) for config in configs)
-    return [name for name in names if isinstance(name, str) and "." in name]
+@contextmanager
+def _naming_arguments() -> Iterator[None]:
+    """Raise an error of a setting as one of the argument that has its value."""
+    try:
+        yield
+    except UserError as error:
+        sentence = " ".join(str(error).split()) if "\n" in str(error) else str(error)
+        sentence = re.sub(r"^reducer\.", "", sentence.replace("kmeans.args", "engine_args").replace("kmeans.", ""))
+        raise ArgumentError(sentence) from error
 
 
 def _engine_arguments(arguments: Any) -> dict[Any, Any]:
@@ -344,7 +349,7 @@ def compare(
     [1.0, 1.0]
     """
     with call_of_session() as check_code:
-        try:
+        with _naming_arguments():
             _check_types(str, "a string; give one", engine=engine, start=start, empty_action=empty_action, name=name)
             _check_types(bool, "a boolean; give True or False", online=_plain(online), progress=_plain(progress))
             kmeans = {
@@ -362,13 +367,11 @@ def compare(
             data = from_arrays(_array("A", A), _labels(labels), settings["k"], name, noise)
             settings["r_grid"] = settings["r_grid"] or _usual_sizes(data)
             configs = configs or _reducers(_usual_reducers(data))
-            check_code(_import_paths([*configs, {"name": engine}]))
+        paths = [str(config.get("path", "")) for config in configs if config.get("name") == "outside"]
+        check_code([engine, *paths])
+        with _naming_arguments():
             experiments = [Experiment.from_config({**settings, "reducer": config}) for config in configs]
             tasks = [task for experiment in experiments for task in experiment.tasks(data, Path())]
-        except UserError as error:
-            sentence = " ".join(str(error).split()) if "\n" in str(error) else str(error)
-            sentence = re.sub(r"^reducer\.", "", sentence.replace("kmeans.args", "engine_args").replace("kmeans.", ""))
-            raise ArgumentError(sentence) from error
         provenance = Provenance(1, 1, code_version(), short_hash(environment()))
         rows = []
         with pinned(1), Progress(len(tasks), float(len(tasks) * progress), lines=False) as bar:
@@ -431,7 +434,8 @@ def load(name: str, **options: Any) -> Dataset:
     UserError
         When the dataset or an option does not exist, or the data are not available.
     """
-    with call_of_session():
+    with call_of_session() as check_code:
+        check_code(())
         return datasets.load(name, options)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -18,6 +19,7 @@ from kmdr.config.task import Task
 from kmdr.export.crate import write_crate
 from kmdr.results import store as stores
 from kmdr.results.store import Store
+from kmdr.results.table import compress
 from rows import trial
 
 WRITING = """
@@ -83,14 +85,15 @@ def test_all_commands_that_read_a_folder_are_tested():
 @pytest.mark.parametrize("name", READERS)
 def test_a_command_says_that_a_run_is_writing_its_folder(name, with_table, folder, run, capsys):
     if with_table:
-        Store(folder).merge()
+        killed_run(folder)
     before, error = contents(folder), ""
     try:
         COMMANDS[name](words(name, folder))
     except UserError as raised:
         error = str(raised)
-    notes = re.findall("a run is writing (.*?);", capsys.readouterr().err + error)
-    assert notes == [str(folder)], error
+    said = capsys.readouterr().err + error
+    assert re.findall("a run is writing (.*?);", said) == [str(folder)], error
+    assert "lacks" not in said
     if name in PUBLISHING:
         assert error == f"a run is writing {folder}; {name} {folder} when it has ended"
     elif name != "merge" and not with_table:
@@ -110,8 +113,13 @@ def test_tasks_without_a_table_are_not_called_no_rows(name, folder):
 
 
 def killed_run(folder):
-    """Add finished tasks to a folder as a run does that is killed before it makes the table."""
-    (row,) = {row["env_hash"] for row in Store(folder).merge()}
+    """Make the table, and add finished tasks as a run does that is killed before it makes the table."""
+    Store(folder).merge()
+    killed_run_of_another_method(folder)
+
+
+def killed_run_of_another_method(folder):
+    row = short_hash(environment())
     task = Task("s", "toy", "5" * 64, "", "srht", "{}", 3, (2, 5), 0, 0, Protocol(1, 9), False)
     Store(folder).add_configs([task.config])
     Store(folder).add(task, [trial(task, r, 0.3, row) for r in (2, 5)])
@@ -124,10 +132,23 @@ def test_a_table_that_lacks_finished_tasks_is_not_shown_without_a_note(name, fol
     before = contents(folder)
     with suppress(UserError):
         COMMANDS[name](words(name, folder))
-    note = f"{folder} has finished tasks that its rows.csv lacks, as after a run that was killed; the same run or "
+    note = f"{folder} has finished tasks that its table lacks, as after a run that was killed; the same run or "
     assert note in capsys.readouterr().err
     after = contents(folder)
     assert {path: after.get(path) for path in before} == before
+
+
+def test_a_committed_table_that_lacks_finished_tasks_is_not_shown_without_a_note(folder, capsys):
+    """Its `rows.csv.xz` stays the table until the run ends."""
+    Store(folder).merge()
+    compress(folder)
+    shutil.rmtree(folder / "tasks")
+    (folder / "rows.csv").unlink()
+    for run in (0, 1):
+        capsys.readouterr()
+        COMMANDS["table"]([str(folder)])
+        assert ("its table lacks" in capsys.readouterr().err) == bool(run)
+        killed_run_of_another_method(folder)
 
 
 @pytest.mark.parametrize("name", ["table", "figures"])
@@ -146,7 +167,7 @@ def test_a_complete_table_gets_no_note_whatever_the_times_of_its_files(name, fol
 
 def test_a_run_that_begins_during_an_export_stops_it(folder, tmp_path, monkeypatch):
     Store(folder).merge()
-    answers = iter([False, True])
+    answers = iter([False, False, True])
     monkeypatch.setattr(stores, "is_in_use", lambda _: next(answers))
     with pytest.raises(UserError, match="a run is writing"):
         write_crate(folder, tmp_path / "crate")

@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from textwrap import dedent
 
 import numpy as np
 import pytest
 
 import kmdr
-from kmdr.base.errors import ArgumentError, UserError
+from kmdr.base.errors import UserError
 from kmdr.config.compose import compose_configs
 from kmdr.config.task import code_of
 from kmdr.datasets.acquire import find
@@ -116,7 +117,7 @@ def test_old_code_of_a_plugin_never_runs_under_the_name_of_the_new(before, chang
         file.unlink()
     else:
         write(file, REDUCER, 1)
-    with pytest.raises(ArgumentError, match=r"was changed after this process imported it.*restart"):
+    with pytest.raises(UserError, match=r"was changed after this process imported it.*restart"):
         rows("session_columns")
     with pytest.raises(UserError, match=r"columns\.py was changed"):
         kmdr.run("bmd09_table1", tmp_path / "out")
@@ -144,9 +145,9 @@ def test_a_module_that_was_edited_after_its_import_is_refused_until_it_is_reload
     name = module.stem
     imported = importlib.import_module(name)
     write(module, TRANSFORMER, 5)
-    with pytest.raises(ArgumentError, match="was changed after this process imported it"):
+    with pytest.raises(UserError, match="was changed after this process imported it"):
         rows(imported.Columns)
-    with pytest.raises(ArgumentError, match="was changed after this process imported it"):
+    with pytest.raises(UserError, match="was changed after this process imported it"):
         rows(f"{name}.Columns")
     shutil.rmtree(module.parent / "__pycache__")
     importlib.reload(imported)
@@ -207,3 +208,133 @@ def test_a_host_that_did_not_answer_is_asked_again_by_the_next_call(monkeypatch)
     with pytest.raises(UserError):
         kmdr.load("no such dataset")
     assert not find._silent
+
+
+def reloaded(module):
+    shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)
+    importlib.invalidate_caches()
+    return importlib.reload(sys.modules[module.stem])
+
+
+@pytest.mark.parametrize("order", ["as told", "the other way round"])
+def test_a_module_is_refused_until_it_is_loaded_after_what_it_imports(order, module, tmp_path):
+    """After the helper alone was reloaded, the old number in the class ran under the hash of the new helper."""
+    helper = write(tmp_path / f"{module.stem}_helper.py", "FIRST = {first}", 0)
+    write(module, TRANSFORMER.replace("FIRST = {first}", f"from {helper.stem} import FIRST"), 0)
+    path = f"{module.stem}.Columns"
+    rows(path)
+    write(helper, "FIRST = {first}", 5)
+    files = [helper, module]
+    if order != "as told":
+        reloaded(module)  # which imports the old number again
+    for file in files:
+        with pytest.raises(UserError, match=f"{file} .*was changed after this process imported it"):
+            rows(path)
+        reloaded(file)
+    assert rows(path) == rows_of_new_process(path, PYTHONPATH=os.pathsep.join(sys.path))
+    sys.modules.pop(helper.stem)
+
+
+def test_a_module_that_was_missing_at_first_has_the_hash_of_its_code(module):
+    """What was missing once was taken for code without source for the rest of the process."""
+    text = module.read_text()
+    module.unlink()
+    path = f"{module.stem}.Columns"
+    with pytest.raises(UserError, match="cannot be imported"):
+        rows(path)
+    found = []
+    for first in (0, 5):
+        write(module, text.replace("FIRST = 0", "FIRST = {first}"), first)
+        if first:
+            reloaded(module)
+        found += rows(path)
+    assert found[0]["guests"] != found[1]["guests"]
+    assert found[1:] == rows_of_new_process(path, PYTHONPATH=os.pathsep.join(sys.path))
+
+
+def test_a_reducer_registered_by_an_imported_module_is_checked(module):
+    """Only modules of plugins and import paths were, and the name of a registered reducer is neither."""
+    name = f"{module.stem}_columns"
+    write(module, REDUCER.replace("session_columns", name), 4)
+    importlib.import_module(module.stem)
+    rows(name)
+    write(module, REDUCER.replace("session_columns", name), 1)
+    with pytest.raises(UserError, match="was changed after this process imported it"):
+        rows(name)
+
+
+def test_data_are_not_loaded_by_the_old_code_of_a_plugin(tmp_path, monkeypatch):
+    file = write(tmp_path / "reducers/columns.py", REDUCER, 4)
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path))
+    kmdr.load("digits")
+    rows("session_columns")
+    write(file, REDUCER, 1)
+    with pytest.raises(UserError, match="was changed after this process imported it"):
+        kmdr.load("digits")
+
+
+def test_the_refusal_names_the_file_whatever_its_name(module, tmp_path):
+    file = write(tmp_path / f"{module.stem}_kmeans.py", TRANSFORMER, 0)
+    imported = importlib.import_module(file.stem)
+    rows(imported.Columns)
+    write(file, TRANSFORMER, 5)
+    with pytest.raises(UserError, match=f"{file} was changed.*modules.'{file.stem}'"):
+        rows(imported.Columns)
+    sys.modules.pop(file.stem)
+
+
+def test_a_class_from_before_a_reload_is_refused_as_such(module):
+    imported = importlib.import_module(module.stem)
+    old = imported.Columns
+    rows(old)
+    write(module, TRANSFORMER, 5)
+    reloaded(module)
+    with pytest.raises(UserError, match="was defined again after this class was; give the new class"):
+        rows(old)
+
+
+@pytest.mark.parametrize("text", ["a stale file that cannot be replaced", "a docstring with a warning"])
+def test_a_module_that_was_not_edited_is_accepted(text, module, monkeypatch):
+    if text.startswith("a stale"):
+        importlib.import_module(module.stem)
+        sys.modules.pop(module.stem)
+        write(module, TRANSFORMER, 5)
+        monkeypatch.setattr(os, "access", lambda *_: False)
+    else:
+        module.write_text(module.read_text() + '\nTEXT = "\\d"\n')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module(module.stem)
+        warnings.simplefilter("error", SyntaxWarning)
+        warnings.simplefilter("error", DeprecationWarning)
+        os.utime(module, (1, 1))
+        assert rows(f"{module.stem}.Columns")[0]["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        ("scale = 1", "scale = 9"),
+        ("@staticmethod\n    def f(): return 1", "@staticmethod\n    def f(): return 9"),
+        ("f = lambda self: 1", "f = lambda self: 9"),
+        ("@property\n    def f(self): return [1]", "@property\n    def f(self): return [9]"),
+    ],
+)
+@pytest.mark.parametrize("has_source", [True, False])
+def test_a_notebook_class_has_another_hash_if_its_body_is_another(bodies, has_source, monkeypatch):
+    namespace = type(sys)("session_notebook_bodies")
+    monkeypatch.setitem(sys.modules, "session_notebook_bodies", namespace)
+    text = "from sklearn.base import BaseEstimator\nclass C(BaseEstimator):\n    {}\n"
+    text += "    def __init__(self, n_components=2): self.n_components = n_components\n"
+    text += "    def fit(self, X, y=None): return self\n"
+    text += "    def transform(self, X): return X[:, :self.n_components]\n"
+    known = []
+    for body in (*bodies, bodies[0]):
+        cell = f"<cell {body}>"
+        source = text.format(body)
+        if has_source:
+            linecache.cache[cell] = len(source), None, source.splitlines(keepends=True), cell
+        exec(compile(source, cell, "exec"), vars(namespace))
+        known.append(rows(namespace.C)[0]["guests"])
+        assert len(known[-1].split()) == 2
+    assert known[0] == known[2] != known[1]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -161,7 +162,10 @@ def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
     cls = transformer if inspect.isclass(transformer) else type(transformer)
     path = f"{cls.__module__}.{cls.__qualname__}"
     allow(path)
-    if "<locals>" in path or find_class(path, "reducer") is not cls:
+    found = None if "<locals>" in path else find_class(path, "reducer")
+    if found is not cls:
+        if found is not None and f"{found.__module__}.{found.__qualname__}" == path:
+            raise UserError(f"{path} was defined again after this class was; give the new class, or a new instance")
         raise UserError(f"{path} cannot be imported by its name; define the class at the top level of a module")
     given = {} if transformer is cls else transformer.get_params(deep=False)
     defaults = {name: value.default for name, value in inspect.signature(cls).parameters.items()}
@@ -211,7 +215,24 @@ def origin(path: str) -> str:
 
 
 def _sources(cls: type) -> list[str]:
-    """Return the source of a class, or of its functions, where Python finds no more of a class in a notebook."""
+    """Return the source of a class; in a notebook, where Python may find none, that of what its body defines."""
     with suppress(OSError, TypeError):
         return [inspect.getsource(cls)]
-    return [inspect.getsource(value) for value in vars(cls).values() if inspect.isfunction(value)]
+    return [
+        f"{name} {_text(value)}" for name, value in vars(cls).items() if not name.startswith("__") or callable(value)
+    ]
+
+
+def _text(value: Any) -> str:
+    """Return the source of a function or a method, its code where there is no source, or a plain value as text."""
+    function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+    if inspect.isfunction(function):
+        with suppress(OSError, TypeError):
+            return inspect.getsource(function)
+        return _code_text(function.__code__)
+    return repr(value) if isinstance(value, str | int | float | tuple | None) else type(value).__name__
+
+
+def _code_text(code: CodeType) -> str:
+    constants = [_code_text(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {constants}"

@@ -130,19 +130,20 @@ class Command:
         with nothing_to_lose():
             function: Callable[..., int | None] = getattr(importlib.import_module(module), name)
             if self.tables:
-                _check_tables(values[self.tables])
+                _refuse_missing_tables(values[self.tables])
         return function(**values)
 
 
-def _check_tables(named: Path | Sequence[Path]) -> None:
+def _refuse_missing_tables(named: Path | Sequence[Path]) -> None:
     """Report the folders that a run is writing, and refuse one whose table is not made yet."""
-    from kmdr.results.store import note_runs  # imports pandas, as the modules of these commands do
-    from kmdr.results.table import check_table
+    from kmdr.results.store import note_killed_runs, note_runs  # imports pandas, as the modules of these commands do
+    from kmdr.results.table import refuse_missing_table
 
     with suppress(DamagedError):  # the command says what is wrong with the folder
         for folder in dict.fromkeys([named] if isinstance(named, Path) else named):
             note_runs(folder)
-            check_table(folder)
+            refuse_missing_table(folder)
+            note_killed_runs(folder)
 
 
 def _unknown_option(command: str, name: str, valid: Iterable[str]) -> UserError:

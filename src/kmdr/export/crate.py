@@ -30,8 +30,8 @@ from kmdr.results.paths import ASKED, CONFIGS, LOG, MISSING, PLAN, UNIVERSES, mu
 from kmdr.results.reader import check_places, public_content, read_rows, stated_paths
 from kmdr.results.row_check import RowCheck
 from kmdr.results.schema import COLUMNS, VALUES
-from kmdr.results.store import refuse_runs
-from kmdr.results.table import check_table, rows_file
+from kmdr.results.store import note_killed_runs, refuse_runs
+from kmdr.results.table import refuse_missing_table, rows_file
 from kmdr.results.table_stream import most_bytes
 from kmdr.results.text_rows import TextRow
 
@@ -297,7 +297,8 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
     """
     check_places(folder)
     refuse_runs(folder, "export")
-    check_table(folder)
+    refuse_missing_table(folder)
+    note_killed_runs(folder)
     table = rows_file(folder)
     if not has_file(folder, table):
         raise UserError(f"{folder} has no {table.name} to export; name a folder of results")

@@ -3,24 +3,41 @@
 import hashlib
 import importlib.util
 import marshal
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
+from typing import NamedTuple
 
 from kmdr.base import outside, plugins
 from kmdr.base.errors import UserError
 from kmdr.base.identity import forget_code, is_own, sources
 from kmdr.base.identity.modules import find_module, is_source
-from kmdr.base.plugins import plugin_roots
+from kmdr.base.plugins import PLUGIN_PREFIX, plugin_roots
+from kmdr.clustering import engines
 from kmdr.config import task
 from kmdr.datasets import registry
 from kmdr.datasets.acquire import find
 from kmdr.harness.engines import contract
+from kmdr.harness.task import warm_up
+from kmdr.metrics import registry as metrics
+from kmdr.reducers import base as reducers
 
-# The specification with which each third-party module was loaded, and the digest of its source. A reload makes another.
-_loaded: dict[str, tuple[ModuleSpec, str]] = {}
+
+class _Loaded(NamedTuple):
+    """A third-party module as this process loaded it; a reload makes another specification.
+
+    The digests are those of the sources of the module and of what it imports, by name.
+    """
+
+    spec: ModuleSpec
+    digests: Mapping[str, str]
+
+
+_loaded: dict[str, _Loaded] = {}
 # The digests of the sources of third-party code whose hashes this process may have kept.
 _hashed: dict[str, str] = {}
 
@@ -51,7 +68,7 @@ def _forget() -> None:
     """Forget what is quickly read again."""
     for cached in (
         outside._imported, outside.origin, plugins.origin_of_root, plugins._paper_folders, plugins.Registry._known,
-        registry._read, task.origins_of_methods, contract._data,
+        registry._read, task.origins_of_methods, contract._data, is_source,
     ):  # fmt: skip
         cached.cache_clear()
     find.forget_hosts()
@@ -59,11 +76,14 @@ def _forget() -> None:
 
 
 def _third_party(names: Iterable[str]) -> list[str]:
-    """Return the modules of the plugins that are loaded, of some import paths, and what these import."""
+    """Return the loaded modules of plugins and registered methods, those of import paths, and what they import."""
     packages = tuple(f"{root.package}." for root in plugin_roots())
-    modules = [name for name in list(sys.modules) if packages and name.startswith(packages)]
+    registered = {
+        module for made in (reducers.REGISTRY, engines._registry, metrics._registry) for _, module in made._made
+    }
     named = [name.rpartition(".")[0] for name in names if "." in name]
-    modules += [name for name in named if not is_own(name) and is_source(name)]
+    modules = [name for name in list(sys.modules) if packages and name.startswith(packages)]
+    modules += [name for name in (*registered, *named) if not name.startswith(PLUGIN_PREFIX) and is_source(name)]
     return [name for name in sources(*dict.fromkeys(modules)) if not is_own(name)]
 
 
@@ -73,58 +93,71 @@ def _check(names: Iterable[str]) -> None:
     if any(_hashed.get(name) != digest for name, digest in digests.items()):
         forget_code()
         task.forget_code()
+        warm_up.cache_clear()
         contract.end_children()
     _hashed.update(digests)
-    for name in digests:
-        if (file := _changed_file(name)) is not None:
-            raise UserError(
-                f"{file} was changed after this process imported it, so that the old code would run under the name of "
-                f"the new one; restart the process, or reload the module: importlib.reload(sys.modules[{name!r}])"
-            )
+    for name in _changed(digests):
+        spec, known = _loaded[name]
+        others = [other for other in known if other != name and known[other] != digests.get(other)]
+        what = "was changed" if known[name] != digests[name] else f"imports {', '.join(others)}, which was changed"
+        raise UserError(
+            f"{spec.origin} {what} after this process imported it, so that the old code would run under the name of "
+            f"the new one; restart the process, or reload the module: importlib.reload(sys.modules[{name!r}])"
+        )
 
 
 def _record(names: Iterable[str]) -> None:
-    """Record the source with which modules were loaded, where it is not known yet."""
-    for name in names:
-        _changed_file(name)
+    """Record the sources with which modules were loaded, where they are not known yet."""
+    _changed({name: _digest(find_module(name)) for name in names})
 
 
-def _changed_file(name: str) -> str | None:
-    """Return the file of a module if its source is not that with which the module was loaded."""
-    module = sys.modules.get(name)
-    spec = getattr(module, "__spec__", None)
-    if module is None or spec is None or not str(spec.origin).endswith(".py"):
-        return None
-    digest = _digest(spec)
-    if name not in _loaded or _loaded[name][0] is not spec:
-        if not _is_compiled_from(spec, Path(spec.origin)):
-            return str(spec.origin)
-        _loaded[name] = spec, digest
-    return None if _loaded[name][1] == digest else str(spec.origin)
+def _changed(digests: Mapping[str, str]) -> list[str]:
+    """Return the modules whose source, or that of what they import, is not that with which they were loaded.
+
+    A module comes after what it imports, so that reloading one after the other loads all of the new code.
+    """
+    imports = {name: digests.keys() & set(sources(name)) for name in digests}
+    changed = []
+    for name in sorted(digests, key=lambda name: len(imports[name])):
+        spec = getattr(sys.modules.get(name), "__spec__", None)
+        if spec is None or not spec.has_location:
+            continue
+        if name not in _loaded or _loaded[name].spec is not spec:
+            inside = {other: _loaded[other].digests[other] for other in imports[name] & _loaded.keys()}
+            _loaded[name] = _Loaded(spec, {**inside, name: digests[name] if _is_compiled_from_source(spec) else ""})
+        if any(digest != digests.get(other) for other, digest in _loaded[name].digests.items()):
+            changed.append(name)
+    return changed
 
 
 def _digest(spec: ModuleSpec | None) -> str:
-    """Return a digest of the file of a module; empty without a readable one."""
+    """Return a digest of the file of a module; ``absent`` without a readable one."""
     if spec is None or not spec.has_location or spec.origin is None:
-        return ""
+        return "absent"
     try:
         return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
     except OSError:
-        return ""
+        return "absent"
 
 
-def _is_compiled_from(spec: ModuleSpec, source: Path) -> bool:
+def _is_compiled_from_source(spec: ModuleSpec) -> bool:
     """Return whether the compiled file that Python wrote when it imported a module has the code of its source now.
 
-    True if there is no such file, since nothing then shows the code that the module ran.
+    True if there is no such file, or Python cannot replace an older one: nothing then shows the code that was run.
     """
-    if spec.cached is None or sys.dont_write_bytecode:
+    if type(spec.loader) is not SourceFileLoader or spec.origin is None or spec.cached is None:
+        return True
+    compiled = Path(spec.cached)
+    if sys.dont_write_bytecode or not os.access(compiled.parent, os.W_OK):
         return True
     try:
-        content = Path(spec.cached).read_bytes()
-        if content[:4] != importlib.util.MAGIC_NUMBER:
+        content = compiled.read_bytes()
+        if content[:8] != importlib.util.MAGIC_NUMBER + bytes(4):  # of another Python, or checked in another way
             return True
-        return bool(marshal.loads(content[16:]) == compile(source.read_bytes(), str(source), "exec", dont_inherit=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python gave them when it imported the module
+            code = compile(Path(spec.origin).read_bytes(), spec.origin, "exec", dont_inherit=True)
+        return bool(marshal.loads(content[16:]) == code)
     except (OSError, ValueError, EOFError, TypeError):
         return True
     except SyntaxError:

@@ -48,7 +48,15 @@ from kmdr.results.paths import (
 )
 from kmdr.results.reader import read_rows, read_task
 from kmdr.results.schema import COLUMNS, Row
-from kmdr.results.table import all_rows, compressed_digest, content_or_nothing, merged_rows, write_compressed
+from kmdr.results.table import (
+    all_rows,
+    compressed_digest,
+    content_or_nothing,
+    has_rows,
+    lacks_tasks,
+    merged_rows,
+    write_compressed,
+)
 from kmdr.results.text_rows import TextRow, csv_content
 from kmdr.results.untrusted_text import PATH_COLUMNS
 
@@ -363,6 +371,17 @@ def note_runs(folder: Path) -> None:
     """Report that a run is writing a results folder, of which a command then reads a part."""
     for written in _places_in_use(folder):
         tell(f"kmdr: note: a run is writing {written}; repeat this command when it has ended, for all of its rows")
+
+
+def note_killed_runs(folder: Path) -> None:
+    """Report that a table lacks finished tasks, unless a run is writing them now."""
+    for part in dict.fromkeys((folder, multiverse_folder(folder))):
+        with suppress(UserError):  # of damaged files, which the command reports
+            if has_rows(part) and not is_in_use(part) and lacks_tasks(part):
+                tell(
+                    f"kmdr: note: {part} has finished tasks that its table lacks, as after a run that was killed; the "
+                    f"same run or 'kmdr check {folder} --repair' adds their rows"
+                )
 
 
 def refuse_runs(folder: Path, what: str) -> None:

@@ -24,7 +24,7 @@ from kmdr.config.task import current_code
 from kmdr.results.checksums import read_note, sha256_hex
 from kmdr.results.folder import file_status, has_file, read_file, require_file, write_file
 from kmdr.results.outdated import is_stale
-from kmdr.results.paths import COMPRESSED_TABLE, TABLE, multiverse_folder, task_files
+from kmdr.results.paths import COMPRESSED_TABLE, TABLE, place, task_files
 from kmdr.results.reader import MOST_TASK, check_places, parse_tasks, read_frame, size_of_rows, table_rows
 from kmdr.results.row_check import RowCheck
 from kmdr.results.table_stream import check_rows, most_bytes, open_table, too_large
@@ -68,28 +68,27 @@ def has_rows(folder: Path) -> bool:
     return has_file(folder, rows_file(folder))
 
 
-def check_table(folder: Path) -> None:
-    """Report finished tasks that a folder's table lacks, as after a run that was killed; raise if there is no table."""
+def refuse_missing_table(folder: Path) -> None:
+    """Raise `UserError` if a folder has finished tasks but no table, which a run makes at its end."""
     if not has_rows(folder) and any(task_files(folder)):
         raise UserError(
             f"{folder} has finished tasks, but no {TABLE}, which a run makes when it ends; after a run that was "
             f"killed, the same command or 'kmdr check {folder} --repair' makes it"
         )
-    for place in dict.fromkeys((folder, multiverse_folder(folder))):
-        with suppress(UserError):  # of damaged files, which the command reports
-            if _has_newer_task(place) and not is_merged(place):
-                tell(
-                    f"kmdr: note: {place} has finished tasks that its {TABLE} lacks, as after a run that was killed; "
-                    f"the same run or 'kmdr check {folder} --repair' adds their rows"
-                )
 
 
-def _has_newer_task(folder: Path) -> bool:
-    """Return True if a task file was written after the table, as its folder's time tells; also if it was copied."""
+def lacks_tasks(folder: Path) -> bool:
+    """Return True if finished tasks are not in a folder's table, as after a run that was killed.
+
+    The table is read only if a folder of tasks is newer, as it may also be in a copy of the results.
+    """
     table = file_status(folder, TABLE)
-    places = {file.parent for file in task_files(folder)} if table else ()
-    statuses = (file_status(folder, place) for place in places)
-    return any(status and table and status.st_mtime_ns > table.st_mtime_ns for status in statuses)
+    files = list(task_files(folder))
+    statuses = (file_status(folder, parent) for parent in {file.parent for file in files})
+    if table and not any(status and status.st_mtime_ns > table.st_mtime_ns for status in statuses):
+        return False
+    known = {place(row) for name in (TABLE, COMPRESSED_TABLE) for row in _rows_at(folder, name)} if files else set()
+    return any(file.relative_to(folder).as_posix().rpartition("-")[0] not in known for file in files)
 
 
 def content_or_nothing(folder: Path, path: Path | str) -> bytes:
