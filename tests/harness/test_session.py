@@ -87,6 +87,7 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_a_plugin_with_a_reducer_of_the_same_name_has_its_own_code_hash(tmp_path, monkeypatch):
     """Rows had the code hash of the plugin that had a reducer of this name first."""
     for first in (4, 1):
@@ -103,6 +104,7 @@ def test_a_reducer_that_was_unknown_at_first_has_a_code_hash(tmp_path, monkeypat
     assert len(code_of("session_columns", "synth")) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["svd", "session_columns"])
 @pytest.mark.parametrize("change", ["edited", "replaced", "removed"])
 def test_old_code_of_a_plugin_never_runs_under_the_name_of_the_new(before, change, tmp_path, monkeypatch):
@@ -130,6 +132,7 @@ def test_old_code_of_a_plugin_never_runs_under_the_name_of_the_new(before, chang
         assert rows("session_columns") == rows_of_new_process("session_columns")
 
 
+@pytest.mark.slow
 def test_files_that_a_plugin_gains_are_read(tmp_path, monkeypatch):
     """A new module was not loaded, and the origin in the rows was that of the files before."""
     write(tmp_path / "reducers/columns.py", REDUCER, 4)
@@ -140,6 +143,7 @@ def test_files_that_a_plugin_gains_are_read(tmp_path, monkeypatch):
     assert rows("session_more") == rows_of_new_process("session_more")
 
 
+@pytest.mark.slow
 def test_a_module_that_was_edited_after_its_import_is_refused_until_it_is_reloaded(module):
     """Rows had the hash of the file, and the code that ran was what had been imported."""
     name = module.stem
@@ -155,6 +159,7 @@ def test_a_module_that_was_edited_after_its_import_is_refused_until_it_is_reload
     assert rows(imported.Columns) == rows(f"{name}.Columns") == expected
 
 
+@pytest.mark.slow
 def test_a_module_reloaded_between_calls_has_its_new_hash(module):
     """A reloaded class was refused, as one that cannot be imported by its name."""
     imported = importlib.import_module(module.stem)
@@ -216,6 +221,7 @@ def reloaded(module):
     return importlib.reload(sys.modules[module.stem])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["as told", "the other way round"])
 def test_a_module_is_refused_until_it_is_loaded_after_what_it_imports(order, module, tmp_path):
     """After the helper alone was reloaded, the old number in the class ran under the hash of the new helper."""
@@ -235,6 +241,7 @@ def test_a_module_is_refused_until_it_is_loaded_after_what_it_imports(order, mod
     sys.modules.pop(helper.stem)
 
 
+@pytest.mark.slow
 def test_a_module_that_was_missing_at_first_has_the_hash_of_its_code(module):
     """What was missing once was taken for code without source for the rest of the process."""
     text = module.read_text()

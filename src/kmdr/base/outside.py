@@ -162,9 +162,9 @@ def named_by_path(transformer: Any) -> tuple[str, dict[str, Any]]:
     cls = transformer if inspect.isclass(transformer) else type(transformer)
     path = f"{cls.__module__}.{cls.__qualname__}"
     allow(path)
-    found = None if "<locals>" in path else find_class(path, "reducer")
-    if found is not cls:
-        if found is not None and f"{found.__module__}.{found.__qualname__}" == path:
+    imported = None if "<locals>" in path else find_class(path, "reducer")
+    if imported is not cls:
+        if imported is not None and f"{imported.__module__}.{imported.__qualname__}" == path:
             raise UserError(f"{path} was defined again after this class was; give the new class, or a new instance")
         raise UserError(f"{path} cannot be imported by its name; define the class at the top level of a module")
     given = {} if transformer is cls else transformer.get_params(deep=False)

@@ -30,7 +30,7 @@ from kmdr.reducers import base as reducers
 class _Loaded(NamedTuple):
     """A third-party module as this process loaded it; a reload makes another specification.
 
-    The digests are those of the sources of the module and of what it imports, by name.
+    ``digests`` has the digest of its source and of each module that it imports, by name.
     """
 
     spec: ModuleSpec
@@ -76,7 +76,7 @@ def _forget() -> None:
 
 
 def _third_party(names: Iterable[str]) -> list[str]:
-    """Return the loaded modules of plugins and registered methods, those of import paths, and what they import."""
+    """Return the loaded modules of plugins and registered methods, the modules of import paths, and their imports."""
     packages = tuple(f"{root.package}." for root in plugin_roots())
     registered = {
         module for made in (reducers.REGISTRY, engines._registry, metrics._registry) for _, module in made._made
