@@ -46,8 +46,9 @@ def open_prepared(folder: Path, verify: str = "once") -> Dataset:
     """Map the dataset of a folder that `kmdr.datasets.prepare` returned.
 
     A is mapped read-only, so that processes share one copy in memory. With `verify` ``"never"``, the structure of a
-    sparse matrix is checked instead, because compiled code relies on it. A damaged file is a `DamagedDataError`;
-    another folder, or one that refers to a user's file that has changed, is a `UserError`.
+    sparse matrix is checked instead, because compiled code relies on it. Raise
+    `DamagedDataError` for a damaged file, and `UserError` for a folder without a prepared dataset, or of a user's file
+    that has changed.
     """
     try:
         meta = read_meta(folder)

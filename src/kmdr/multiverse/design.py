@@ -101,7 +101,7 @@ def run_multiverses(
 
     Each paper has as many universes as its ``multiverse.yaml`` says or, with a budget, as many as fit: the same share
     of all papers, in whole blocks and at least one. A run with a larger budget adds to a smaller one. ``studies`` has
-    the composed configuration of every study, and ``budget`` is in seconds of wall time.
+    the composed configuration of every study, ``budget`` is in seconds of wall time, and ``draw`` makes the report.
     """
     start = time.time()
     store, prepared = Store(out), Prepared()

@@ -85,7 +85,7 @@ _SIZES = ("n", "d", "k")
 def obstacle_to_rerun(row: Mapping[str, str], trusted: Collection[str]) -> str:
     """Return the reason why the code or the dataset of a row is not available here; empty if both are the same here.
 
-    A row that kmdr's own code computed is refused if that code has changed.
+    Raise `UserError` for a row that kmdr's own code computed, if that code has changed.
     """
     config, (name, options) = config_of(row), data_of(row["dataset"], row["options"])
     reducer, engine = row["reducer"], row["engine"]
@@ -149,7 +149,7 @@ def check_labels(
 ) -> int:
     """Return the number of rows whose scores agree with their labels, among those with available data.
 
-    Other scores are refused, and so is scoring that exceeds the limits of `kmdr.harness.verify.data_limit`.
+    Raise `UserError` for other scores, and for scoring that exceeds the limits of `kmdr.harness.verify.data_limit`.
     """
     with limited(_scores, data_limit(given), lambda call: f"the scoring of {call[1]}") as score:
         return sum(

@@ -87,8 +87,8 @@ def submit(
 ) -> Path:
     """Pack a folder of results, which is only read, as a submission ``out/name``, which appears complete or not at all.
 
-    A folder with a fault, without a finished trial, with rows of several versions of a method's code, or with files
-    that are too large together is refused.
+    Raise `UserError` for a folder with a fault, without a finished trial, with rows of several versions of a method's
+    code, or with files that are too large together; for a text that is not valid; and if the target exists.
     """
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder} to submit; name a folder of results")

@@ -206,7 +206,8 @@ def _counted(values: NDArray[Any]) -> list[tuple[str, int]]:
 def _label_columns(A: Any, codes: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the columns whose values are in one-to-one correspondence with the classes.
 
-    Rows are read in blocks until no column is left. `codes` are numbers of classes, −1 for points without a class.
+    Rows of A, an (n, d) array, CSR or Streamed, are read in blocks until no column is left. `codes` are n numbers of
+    classes, −1 for points without a class.
     """
     first = np.unique(codes[codes >= 0], return_index=True)[1]
     first = np.flatnonzero(codes >= 0)[first]
