@@ -14,9 +14,11 @@ import pytest
 
 import kmdr
 from kmdr.base.errors import UserError
+from kmdr.base.plugins import Registry
 from kmdr.config.compose import compose_configs
 from kmdr.config.task import code_of
 from kmdr.datasets.acquire import find
+from kmdr.reducers.base import REGISTRY
 
 A = np.random.default_rng(0).standard_normal((40, 8))
 COLUMNS = ["objective", "code_hash", "guests", "status"]
@@ -259,6 +261,15 @@ def test_a_module_that_was_missing_at_first_has_the_hash_of_its_code(module):
     assert found[1:] == rows_of_new_process(path, PYTHONPATH=os.pathsep.join(sys.path))
 
 
+@pytest.fixture
+def registry(monkeypatch):
+    """A registry of reducers that is as before at the end."""
+    monkeypatch.setattr(REGISTRY, "_made", dict(REGISTRY._made))
+    yield
+    Registry._known.cache_clear()
+
+
+@pytest.mark.usefixtures("registry")
 def test_a_reducer_registered_by_an_imported_module_is_checked(module):
     """Only modules of plugins and import paths were, and the name of a registered reducer is neither."""
     name = f"{module.stem}_columns"
