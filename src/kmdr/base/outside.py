@@ -224,7 +224,7 @@ def _sources(cls: type) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Return the source of a function or a method, its code where there is no source, or a plain value as text."""
+    """Return the source of a function or method, its bytecode if Python has no source, or the repr of a plain value."""
     function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
     if inspect.isfunction(function):
         with suppress(OSError, TypeError):

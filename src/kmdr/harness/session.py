@@ -143,7 +143,7 @@ def _digest(spec: ModuleSpec | None) -> str:
 def _is_compiled_from_source(spec: ModuleSpec) -> bool:
     """Return whether the compiled file that Python wrote when it imported a module has the code of its source now.
 
-    True if there is no such file, or Python cannot replace an older one: nothing then shows the code that was run.
+    Also return True if there is no such file, or if Python could not replace an outdated one.
     """
     if type(spec.loader) is not SourceFileLoader or spec.origin is None or spec.cached is None:
         return True

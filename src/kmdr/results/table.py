@@ -82,12 +82,12 @@ def lacks_tasks(folder: Path) -> bool:
 
     The table is read only if a folder of tasks is newer, as it may also be in a copy of the results.
     """
-    table = file_status(folder, TABLE)
-    files = list(task_files(folder))
+    path = rows_file(folder)
+    table, files = file_status(folder, path), list(task_files(folder))
     statuses = (file_status(folder, parent) for parent in {file.parent for file in files})
-    if table and not any(status and status.st_mtime_ns > table.st_mtime_ns for status in statuses):
+    if not any(status and table and status.st_mtime_ns > table.st_mtime_ns for status in statuses):
         return False
-    known = {place(row) for name in (TABLE, COMPRESSED_TABLE) for row in _rows_at(folder, name)} if files else set()
+    known = {place(row) for row in _rows_at(folder, path.name)}
     return any(file.relative_to(folder).as_posix().rpartition("-")[0] not in known for file in files)
 
 
