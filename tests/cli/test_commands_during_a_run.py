@@ -3,8 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,16 +19,8 @@ from kmdr.results import store as stores
 from kmdr.results.store import Store
 from kmdr.results.table import compress
 from rows import trial
+from running import run_in
 
-WRITING = """
-import sys
-from pathlib import Path
-from kmdr.results.store import Store
-
-with Store(Path(sys.argv[1])).held():
-    print("writing", flush=True)
-    sys.stdin.read()
-"""
 # Commands that take a folder of results, without those that say by themselves what they do: these write into it.
 READERS = [
     name
@@ -69,12 +59,8 @@ def folder(tmp_path):
 
 @pytest.fixture
 def run(folder):
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITING, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "writing\n"
-        yield process
-        process.stdin.close()
+    with run_in(folder):
+        yield
 
 
 def test_all_commands_that_read_a_folder_are_tested():

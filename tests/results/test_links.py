@@ -4,13 +4,14 @@ import importlib.util
 import os
 import shutil
 import sys
+from functools import wraps
 from pathlib import Path
 
 import pytest
 
 from kmdr.base.files import sweep_abandoned
 from kmdr.cli import commands as cli
-from kmdr.results.paths import multiverse_folder
+from kmdr.results.paths import multiverse_folder, parts_of
 
 _SPEC = importlib.util.spec_from_file_location("watched", Path(__file__).parents[2] / "scripts" / "watched.py")
 watched = importlib.util.module_from_spec(_SPEC)
@@ -41,7 +42,8 @@ def honest(tmp_path_factory):
                  "configs/0123456789ab.json"):  # fmt: skip
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("{}")
-    shutil.copytree(folder, folder / "multiverse")
+    inner = shutil.copytree(folder, folder / "multiverse")
+    shutil.copytree(inner, folder / "atlas")
     return folder
 
 
@@ -110,18 +112,24 @@ def test_no_command_follows_a_multiverse_that_becomes_a_link(command, honest, tm
     outside, folder, out = (tmp_path / name for name in ("outside", "run", "out"))
     shutil.copytree(honest, folder)
     shutil.copytree(honest / "multiverse", outside)
-    check_first = multiverse_folder
+    part = folder / "multiverse"
 
-    def exchange_after_check(asked):
-        home = check_first(asked)
-        if home == folder / "multiverse" and not home.is_symlink():
-            shutil.rmtree(home)
-            home.symlink_to(outside)
-        return home
+    def exchange_after(look):
+        @wraps(look)
+        def look_and_exchange(asked):
+            known = look(asked)
+            if part in (known if isinstance(known, list) else [known]) and not part.is_symlink():
+                shutil.rmtree(part)
+                part.symlink_to(outside)
+            return known
 
-    for module in list(sys.modules.values()):
-        if getattr(module, "multiverse_folder", None) is check_first:
-            monkeypatch.setattr(module, "multiverse_folder", exchange_after_check)
+        return look_and_exchange
+
+    for look in (multiverse_folder, parts_of):
+        exchanging = exchange_after(look)
+        for module in list(sys.modules.values()):
+            if getattr(module, look.__name__, None) is look:
+                monkeypatch.setattr(module, look.__name__, exchanging)
     watch = watched.Watch(outside)
     status = run([{"DIR": str(folder), "HONEST": str(honest), "OUT": str(out)}.get(word, word) for word in command])
     accesses = watch.accesses()

@@ -111,11 +111,11 @@ def reference(papers: Sequence[str], out: Path, seed: int) -> int:
     from kmdr.harness.plan import Limits
     from kmdr.reporting.reproduce import run_papers
     from kmdr.results.compress import compress_texts
-    from kmdr.results.paths import MULTIVERSE, multiverse_folder
+    from kmdr.results.paths import MULTIVERSE, parts_of
     from kmdr.results.table import compress
 
     status = max(_run_multiverses(papers, out / MULTIVERSE, seed=seed), run_papers(papers, out, Limits(), seed))
-    for folder in dict.fromkeys((multiverse_folder(out), out)):
+    for folder in parts_of(out):
         print(compress(folder))
     compress_texts(out)
     return status

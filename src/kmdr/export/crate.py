@@ -26,7 +26,7 @@ from kmdr.results.checksums import checked_content, sha256_hex
 from kmdr.results.folder import files_at, has_file, require_file
 from kmdr.results.json_files import read_json
 from kmdr.results.manifests import log_lines
-from kmdr.results.paths import ASKED, CONFIGS, LOG, MISSING, PLAN, UNIVERSES, multiverse_folder
+from kmdr.results.paths import ASKED, ATLAS, CONFIGS, LOG, MISSING, MULTIVERSE, PLAN, UNIVERSES, parts_of
 from kmdr.results.reader import check_places, public_content, read_rows, stated_paths
 from kmdr.results.row_check import RowCheck
 from kmdr.results.schema import COLUMNS, VALUES
@@ -81,26 +81,27 @@ def _slug(text: str) -> str:
     return quote(re.sub(r"\s+", "-", text.strip()), safe="-._")
 
 
-# Files that belong to the rows themselves.
-_OF_ROWS = (CONFIGS, "environments", LOG, ASKED, UNIVERSES, MISSING)
+# The rows in subfolders, and the files that belong to rows.
+_ROWS_OF = {MULTIVERSE: "multiverses", ATLAS: "the atlas"}
+_OF_ROWS = (CONFIGS, "environments", LOG, ASKED, UNIVERSES, PLAN, MISSING, "facts")
 
 
 def _described_files(folder: Path) -> Iterator[tuple[str, str, bytes]]:
     """Yield name, description and content of each file of a crate."""
-    table, home = rows_file(folder), multiverse_folder(folder)
+    table, *inner = [rows_file(part) for part in parts_of(folder)]
     yield table.name, "The rows, one per trial", public_content(folder, table)
     parts = [(folder / name, what) for name, what in _PARTS.items()]
-    if home != folder:
-        parts += [(rows_file(home), "The rows of multiverses, one per trial")]
-        parts += [(home / name, _PARTS[name]) for name in _OF_ROWS]
-    private = {path.encode() for place in {folder, home} for path in stated_paths(rows_file(place))}
+    for rows in inner:
+        parts += [(rows, f"The rows of {_ROWS_OF[rows.parent.name]}, one per trial")]
+        parts += [(rows.parent / name, _PARTS[name]) for name in _OF_ROWS]
+    private = {path.encode() for rows in (table, *inner) for path in stated_paths(rows)}
     for path, what in parts:
         for file in files_at(folder, path):
             name = file.relative_to(folder).as_posix()
             if not name.isprintable():
                 raise UserError(f"{folder} has a file named {name!r}, which kmdr did not write; remove it")
-            if file == rows_file(home):
-                content = public_content(home, file)
+            if file in inner:
+                content = public_content(file.parent, file)
             elif file.name == MISSING:
                 content = _missing_content(folder, file)
             else:
@@ -297,7 +298,8 @@ def write_crate(folder: Path, target: Path, licence: str = "") -> Path:
     """
     check_places(folder)
     refuse_runs(folder, "export")
-    refuse_missing_table(folder)
+    for part in parts_of(folder):
+        refuse_missing_table(part)
     note_killed_runs(folder)
     table = rows_file(folder)
     if not has_file(folder, table):

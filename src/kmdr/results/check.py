@@ -26,7 +26,7 @@ from kmdr.results.paths import (
     LOCAL,
     LOG,
     TABLE,
-    multiverse_folder,
+    parts_of,
     require_results,
     task_files,
 )
@@ -160,7 +160,7 @@ def repair(folder: Path, damaged: Sequence[FileFault]) -> None:
 def run(folder: Path, *, repairs: bool = False) -> int:
     """Print every fault of a results folder, and repair them if asked; return 1 if there was a fault, else 0."""
     status = 0
-    for place in dict.fromkeys((folder, multiverse_folder(folder))):
+    for place in parts_of(folder):
         in_use = is_in_use(place)  # the run makes the table at its end
         damaged = [fault for fault in faults(place) if not (in_use and fault.path == place / TABLE)]
         for fault in damaged:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kmdr.base.errors import UserError
-from kmdr.results.paths import ATLAS, MULTIVERSE, has_rows_in, require_results
+from kmdr.results.paths import parts_of, require_results
 from kmdr.results.store import Store
 
 # Compressing smaller files saves less than a block of a disk.
@@ -24,8 +24,7 @@ def compress_texts(folder: Path) -> list[Path]:
     Raise `UserError` if it is not a results folder.
     """
     require_results(folder)
-    parts = [folder, *(folder / name for name in (MULTIVERSE, ATLAS) if has_rows_in(folder, f"{name}/"))]
-    return [file for part in parts for file in Store(part).pack(_LEAST_BYTES)]
+    return [file for part in parts_of(folder) for file in Store(part).pack(_LEAST_BYTES)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

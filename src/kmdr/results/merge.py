@@ -37,12 +37,12 @@ from kmdr.results.merge_facts import check_facts, take_facts
 from kmdr.results.paths import (
     ASKED,
     MISSING,
-    MULTIVERSE,
+    PARTS,
     PLAN,
     SHARDS,
     UNIVERSES,
     labels_file,
-    multiverse_folder,
+    parts_of,
     place,
     task_files,
 )
@@ -307,12 +307,13 @@ def merge(folders: Sequence[Path], target: Path) -> Tally:
 
 
 def run(folders: Sequence[Path], out: Path) -> int:
-    """Merge folders of results and their multiverses; return 1 if parts of a plan are missing, else 0."""
+    """Merge folders of results, their multiverses and atlases; return 1 if parts of a plan are missing, else 0."""
     for folder in folders:
         note_runs(folder)
     whole = _merge_and_report(folders, out, str(out))
-    if within := [multiverse_folder(folder) for folder in folders if multiverse_folder(folder) != folder]:
-        whole &= _merge_and_report(within, out / MULTIVERSE, f"{out}/{MULTIVERSE}")
+    for name in PARTS:
+        if within := [folder / name for folder in folders if folder / name in parts_of(folder)]:
+            whole &= _merge_and_report(within, out / name, f"{out}/{name}")
     return int(not whole)
 
 

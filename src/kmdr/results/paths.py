@@ -14,7 +14,7 @@
     OUT/plan.json, missing.json       planned repetitions; unavailable datasets and the reasons
     OUT/shards.json                   finished parts of a plan that was split by ``kmdr shard``
     OUT/facts/<name>.csv, .from       a table computed from data; hash of its inputs and its SHA-256
-    OUT/multiverse/                   the same files for the rows of multiverses
+    OUT/multiverse/, OUT/atlas/       the same files for the rows of multiverses and of an atlas
     OUT/.local.json                   paths of the user's files on each machine; never exported or merged
     OUT/.lock                         one byte per lock, see `kmdr.results.store`
 """
@@ -42,6 +42,8 @@ LOCAL = ".local.json"
 MULTIVERSE = INNER
 # Rows of the atlas, likewise.
 ATLAS = "atlas"
+# The subfolders of a results folder that are results folders themselves.
+PARTS = (MULTIVERSE, ATLAS)
 
 
 def require_results(folder: Path) -> None:
@@ -80,3 +82,11 @@ def place(row: Mapping[str, str]) -> str:
 def multiverse_folder(folder: Path) -> Path:
     """Return the folder with the rows of multiverses: the subfolder `MULTIVERSE`, or the folder itself."""
     return folder / MULTIVERSE if has_file(folder, f"{MULTIVERSE}/{UNIVERSES}") else folder
+
+
+def parts_of(folder: Path) -> list[Path]:
+    """Return a results folder and its subfolders, for multiverses and the atlas, that have task files or a table.
+
+    Raise `DamagedError` if one of them is a link.
+    """
+    return [folder, *(folder / name for name in PARTS if has_rows_in(folder, f"{name}/"))]

@@ -42,7 +42,7 @@ from kmdr.results.paths import (
     MERGED,
     TABLE,
     labels_file,
-    multiverse_folder,
+    parts_of,
     place,
     task_files,
 )
@@ -363,8 +363,8 @@ def is_in_use(folder: Path) -> bool:
 
 
 def _places_in_use(folder: Path) -> list[Path]:
-    """Return which of a results folder and the folder of its multiverses a run is writing."""
-    return list(filter(is_in_use, dict.fromkeys((folder, multiverse_folder(folder)))))
+    """Return which of the parts of a results folder a run is writing."""
+    return list(filter(is_in_use, parts_of(folder)))
 
 
 def note_runs(folder: Path) -> None:
@@ -375,7 +375,7 @@ def note_runs(folder: Path) -> None:
 
 def note_killed_runs(folder: Path) -> None:
     """Report that a table lacks finished tasks, unless a run is writing them now."""
-    for part in dict.fromkeys((folder, multiverse_folder(folder))):
+    for part in parts_of(folder):
         with suppress(UserError):  # of damaged files, which the command reports
             if has_rows(part) and not is_in_use(part) and lacks_tasks(part):
                 tell(

@@ -56,7 +56,7 @@ from kmdr.results.checksums import write_checked
 from kmdr.results.compare import compare
 from kmdr.results.labels import read_labels
 from kmdr.results.merge import refuse_contradictions
-from kmdr.results.paths import ATLAS, MULTIVERSE, place
+from kmdr.results.paths import parts_of, place
 from kmdr.results.row_check import config_of
 from kmdr.results.table import all_rows, has_rows
 from kmdr.results.text_rows import TextRow
@@ -74,8 +74,6 @@ from kmdr.submissions.pack import check_packing, place_of_labels, refuse_mixed_c
 
 # The largest share of rerun rows that may have taken another path of Lloyd's method, after rounding differences.
 _MOST_OTHER_PATHS = 0.1
-# Folders within the reference that are folders of results themselves.
-_PARTS = ("", MULTIVERSE, ATLAS)
 _SIZES = ("n", "d", "k")
 
 
@@ -263,7 +261,7 @@ def accept(
     refuse_mixed_code(folder, rows)
     by_code = {_code_key(row): row for row in rows if row["status"] == "ok"}
     reasons = {key: obstacle_to_rerun(row, trusted) for key, row in by_code.items()}
-    places = [place for place in (reference / part for part in _PARTS) if place.is_dir() and has_rows(place)]
+    places = [place for place in parts_of(reference) if has_rows(place)]
     shared = refuse_contradictions(folder, places)
     drawn = sample([row for row in rows if not reasons.get(_code_key(row), "")], size, seed, "reducer")
     labels = sample([row for row, _ in labelled], size, seed, "reducer")
