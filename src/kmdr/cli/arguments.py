@@ -275,6 +275,8 @@ COMMANDS = {
         Command(
             "compare", "Show two folders of results side by side, with their differences.", "kmdr.cli.screen:compare",
             (_argument("folders", nargs=2, type=_folder, metavar="DIR", help="folders of results"), _FORMAT),
+            "A is the first folder, B the second. Lines with the same starts are compared in pairs; the notes below "
+            "the table state the tests.",
             tables="folders",
         ),
         Command(
