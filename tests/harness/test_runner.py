@@ -16,6 +16,7 @@ from kmdr.harness.engines.settings import Runner
 from kmdr.harness.jobs import compose
 from kmdr.harness.progress import Progress
 from kmdr.harness.runner import execute, run_tasks
+from kmdr.results.check import faults
 from kmdr.results.store import Store
 from kmdr.results.table_stream import TooLargeError
 
@@ -83,6 +84,21 @@ def test_a_timed_task_that_kills_its_process_is_a_failed_row_and_the_run_goes_on
     told = capsys.readouterr().err
     assert told.count("was ended by SIGBUS; the task is tried again") == 2 * 3  # as a whole, then each of two r
     assert told.count("each r is run by itself") == 1
+
+
+def test_rows_of_a_folder_that_was_emptied_during_its_run_name_nothing_that_it_lacks(tasks, tmp_path, monkeypatch):
+    """The table was complete, the exit status 0, and the configuration and environment of every row were gone."""
+    out = tmp_path / "o"
+    Store(out).add_configs(task.config for task in tasks[30])
+
+    def empties_the_folder(task, *arguments):
+        for file in [*out.glob("configs.jsonl"), *out.glob("environments/*")]:
+            file.unlink()
+        return execute(task, *arguments)
+
+    monkeypatch.setattr(module, "execute", empties_the_folder)
+    assert len(rows_of(tasks[30], Runner("sequential", 1, 1), out)) == 2 * len(tasks[30])
+    assert faults(out) == []
 
 
 def test_a_run_that_another_waits_for_lets_it_time_its_tasks_and_goes_on(tasks, tmp_path, monkeypatch):

@@ -271,5 +271,8 @@ def run_tasks(
         )
     finally:
         with undisturbed():
+            # Again, because the folder may have been moved or emptied meanwhile; rows name both by their hashes.
+            store.add_environment(environment())
+            store.add_configs(task.config for task in left)
             rows = store.merge()
     return rows, timed.late + other.late
