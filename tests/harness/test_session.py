@@ -407,7 +407,28 @@ def with_default(text, first):
     return f"{text}Columns.transform.__defaults__[0][0] = {first}\n"
 
 
-@pytest.mark.parametrize("change", [with_base, with_closure, with_default])
+def with_constant(text, first):
+    return text.replace("FIRST = 0", f"FIRST = {first}")
+
+
+def with_array(text, first):
+    return text.replace("FIRST = 0", f"import numpy\nFIRST = numpy.array({first})")
+
+
+def with_function(text, first):
+    text = text.replace("FIRST : FIRST", "first() : first()")
+    return f"{text}\ndef first():\n    return second()\n\ndef second(value=(lambda: {first})):\n    return value()\n"
+
+
+def with_function_of_another_class(text, first):
+    text = text.replace("FIRST : FIRST", "Other.first() : Other.first()")
+    return f"{text}\nclass Other:\n    first = staticmethod(lambda: {first})\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [with_base, with_closure, with_default, with_constant, with_array, with_function, with_function_of_another_class],
+)
 def test_a_notebook_class_has_another_hash_if_what_it_is_made_of_is_another(change, notebook):
     """A class without a body of its own had the hash of nothing, whatever it derived from."""
     text = dedent(TRANSFORMER).format(first=0)
@@ -417,8 +438,21 @@ def test_a_notebook_class_has_another_hash_if_what_it_is_made_of_is_another(chan
     assert known[0][0]["guests"] != known[1][0]["guests"]
 
 
-def test_a_notebook_class_with_a_base_in_an_edited_module_is_refused_until_that_is_reloaded(module, notebook):
-    cell = f"import {module.stem}\nclass Columns({module.stem}.Columns):\n    pass\n"
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import NAME\nclass Columns(NAME.Columns):\n    pass\n",
+        "import NAME\nclass Columns(BaseEstimator):\n"
+        "    def transform(self, X): return NAME.Columns(self.n_components).transform(X)\n",
+        "from NAME import Columns as Used\nclass Columns(BaseEstimator):\n"
+        "    def transform(self, X): return Used(self.n_components).transform(X)\n",
+    ],
+)
+def test_a_notebook_class_that_uses_an_edited_module_is_refused_until_that_is_reloaded(cell, module, notebook):
+    body = "    def __init__(self, n_components=2): self.n_components = n_components\n"
+    body += "    def fit(self, X, y=None): return self\n"
+    cell = f"from sklearn.base import BaseEstimator\n{cell}".replace("NAME", module.stem)
+    cell = cell.replace("(BaseEstimator):\n", f"(BaseEstimator):\n{body}")
     before = rows(notebook(cell).Columns)
     write(module, TRANSFORMER, 5)
     with pytest.raises(UserError, match=f"{module} was changed after this process imported it"):

@@ -8,22 +8,19 @@ A path from a folder of results is never imported. `kmdr.reducers.make`, `kmdr.c
 import importlib
 import inspect
 import json
-import linecache
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from kmdr.base.errors import UserError, raised_by, shown, unknown
-from kmdr.base.identity import hash_of, is_own, third_party_origin
-from kmdr.base.identity.compiled import content_of, contents_in, function_of, functions_in
-from kmdr.base.identity.modules import distribution, find_module, is_source
+from kmdr.base.identity import third_party_origin
+from kmdr.base.identity.in_memory import origin_in_memory
 from kmdr.base.signals import is_interrupt
 
 # Import paths that the user of this process named. A worker gets them with each task of its driver.
@@ -215,69 +212,3 @@ def origin(path: str) -> str:
         return origin_in_memory(find_class(path, "class"))
     except UserError:
         return known
-
-
-def origin_in_memory(made: Any) -> str:
-    """Return the origin of a class or function of a notebook or script; empty if it is in a module with a file.
-
-    The hash is of its own code and of the code of the bases of a class, without functions and constants that these use.
-    """
-    module = str(made.__module__)
-    if module != "__main__" and find_module(module) is not None:
-        return ""
-    texts = [_text(made)]
-    for base in made.__mro__ if inspect.isclass(made) else ():
-        texts.append(base.__qualname__)
-        if base.__module__ == module:
-            texts += _sources(base)
-        elif not is_own(base.__module__) and is_source(base.__module__):
-            texts.append(third_party_origin(base.__module__, base.__name__))
-        else:
-            texts += [base.__module__, distribution(base.__module__.partition(".")[0])]
-    return f"{module.partition('.')[0]} {hash_of(texts)}"
-
-
-def _sources(cls: type) -> list[str]:
-    """Return the source of a class, where Python finds that of the code that runs, and the texts of what is in it."""
-    values = {name: value for name, value in vars(cls).items() if not name.startswith("__") or callable(value)}
-    texts = [f"{name} {_text(value)}" for name, value in values.items() if not inspect.isclass(value)]
-    return [_source(cls, [*functions_in(cls.__module__, [cls])]), *texts]
-
-
-def _source(made: Any, functions: Sequence[FunctionType]) -> str:
-    """Return the source of a class or function, if it has the code of some functions; empty otherwise.
-
-    A script may have been edited since it was started, and the text of other cells may stand where Python looks.
-    """
-    try:
-        text = inspect.getsource(made)
-        file = inspect.getsourcefile(made) or ""
-        known = contents_in("".join(linecache.getlines(file)), file)
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return ""
-    return text if {content_of(function.__code__) for function in functions} <= known else ""
-
-
-def _text(value: Any) -> str:
-    """Return a function's source, or bytecode if there is none, with its defaults and closure; a plain value as JSON.
-
-    Of other values the text is the name of their type, because their own may name an address in memory.
-    """
-    if function := function_of(value):
-        closure = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
-        used = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *closure]
-        codes = [_code_text(part.__code__) if isinstance(part, FunctionType) else _plain_text(part) for part in used]
-        return "\n".join([_source(function, [function]) or _code_text(function.__code__), *codes])
-    return _plain_text(value)
-
-
-def _plain_text(value: Any) -> str:
-    try:
-        return json.dumps(value)
-    except (TypeError, ValueError):  # ValueError: a list that contains itself
-        return type(value).__name__
-
-
-def _code_text(code: CodeType) -> str:
-    constants = [_code_text(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
-    return f"{code.co_code.hex()} {code.co_names} {constants}"

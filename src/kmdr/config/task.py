@@ -9,7 +9,8 @@ from typing import Any
 from kmdr import datasets, metrics, reducers
 from kmdr.base.errors import UserError
 from kmdr.base.identity import code_hash, is_own, name_of, third_party_origin
-from kmdr.base.outside import origin, origin_in_memory
+from kmdr.base.identity.in_memory import origin_in_memory
+from kmdr.base.outside import origin
 from kmdr.base.plugins import Root, origin_of, plugin_roots
 from kmdr.base.text import canonical, short_hash
 from kmdr.clustering import engines

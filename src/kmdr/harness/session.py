@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.util
-import inspect
 import marshal
 import os
 import sys
@@ -19,6 +18,7 @@ from kmdr.base import outside, plugins
 from kmdr.base.errors import UserError
 from kmdr.base.identity import forget_code, is_own, sources
 from kmdr.base.identity.compiled import content_of, contents_in, functions_in
+from kmdr.base.identity.in_memory import modules_used
 from kmdr.base.identity.modules import find_module, is_source
 from kmdr.base.plugins import PLUGIN_PREFIX, plugin_roots
 from kmdr.clustering import engines
@@ -80,17 +80,18 @@ def _forget() -> None:
 
 
 def _third_party(names: Iterable[str]) -> list[str]:
-    """Return the loaded modules of plugins, registered methods, import paths and their bases, and what these import."""
+    """Return the loaded modules of plugins, registered methods, import paths and notebooks, and what these import."""
     packages = tuple(f"{root.package}." for root in plugin_roots())
     registered = {
         module for made in (reducers.REGISTRY, engines._registry, metrics._registry) for _, module in made._made
     }
     named = [name.rpartition(".")[0] for name in names if "." in name]
     classes = [getattr(sys.modules.get(name.rpartition(".")[0]), name.rpartition(".")[2], None) for name in names]
-    classes += [made for (_, module), made in reducers.REGISTRY._made.items() if find_module(module) is None]
-    bases = [base.__module__ for cls in classes if inspect.isclass(cls) for base in cls.__mro__]
+    for made_by in (reducers.REGISTRY, engines._registry, metrics._registry):
+        classes += [getattr(made, "function", made) for made in made_by._made.values()]  # metrics have one
+    used = [name for made in classes if made is not None for name in modules_used(made)]
     modules = [name for name in list(sys.modules) if packages and name.startswith(packages)]
-    others = {*registered, *named, *bases}
+    others = {*registered, *named, *used}
     modules += [name for name in sorted(others) if not name.startswith(PLUGIN_PREFIX) and is_source(name)]
     return [name for name in sources(*dict.fromkeys(modules)) if not is_own(name)]
 

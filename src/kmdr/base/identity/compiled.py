@@ -6,14 +6,13 @@ from types import CodeType, FunctionType
 from typing import Any
 
 
-def content_of(code: CodeType) -> tuple[Any, ...]:
-    """Return what a code object does, without its file and the numbers of its lines."""
+def content_of(code: CodeType) -> CodeType:
+    """Return code without its file and the numbers of its lines, for comparison."""
     constants = tuple(content_of(part) if isinstance(part, CodeType) else part for part in code.co_consts)
-    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
-    return code.co_code, constants, names, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+    return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=constants)
 
 
-def contents_in(source: str | bytes, file: str) -> set[tuple[Any, ...]]:
+def contents_in(source: str | bytes, file: str) -> set[CodeType]:
     """Return the contents of a source and of all functions and classes in it, or raise what compiling it raises."""
     codes = [compile(source, file, "exec", dont_inherit=True)]
     for code in codes:
