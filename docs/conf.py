@@ -1,4 +1,4 @@
-"""Configuration of Sphinx; ``make docs`` builds the pages into results/docs/html."""
+"""Configuration of Sphinx; ``make docs`` builds the pages into results/docs."""
 
 import sys
 from importlib.metadata import version as version_of

@@ -140,7 +140,7 @@ def datasets() -> str:
         downloads = any(source.kind != "local" for source in entry.sources)
         way = (
             "download" if downloads
-            else "by hand" if entry.sources or entry.needs_path
+            else "manual download" if entry.sources or entry.needs_path
             else "nothing to do"
         )  # fmt: skip
         rows.append((f"[`{name}`](#{name.replace('_', '-')})", entry.shape, way, ", ".join(entry.papers)))
@@ -155,7 +155,7 @@ def datasets() -> str:
         ]
         command = {
             "download": f"kmdr data get {name}",
-            "by hand": f"kmdr data where {name}",
+            "manual download": f"kmdr data where {name}",
             "nothing to do": f"kmdr dataset={name}",
         }[way]
         details += [

@@ -22,6 +22,7 @@ from kmdr.base.text import Volume
 from kmdr.claims.catalogue import papers
 from kmdr.cli import commands as cli
 from kmdr.cli import listing
+from kmdr.datasets.registry import entry
 from kmdr.figures.comparison import side_by_side_table, table_of, thinned
 from kmdr.figures.tables import text
 from kmdr.harness import jobs
@@ -429,6 +430,19 @@ def test_what_is_listed_without_imports_is_what_is_registered(kind, monkeypatch)
         monkeypatch.setattr(listing, "_has_plugins", lambda kind: True)
         assert listed == listing._ROWS[kind]()
     assert len(listed) > 2
+
+
+def test_only_datasets_that_no_package_or_file_has_are_listed_as_generated():
+    """The digits of scikit-learn, which are in its package, were listed as generated."""
+    listed = {row[0].rstrip("*"): row[2].partition(":")[0] for row in listing._ROWS["datasets"]()}
+    generated = {name for name, state in listed.items() if state == "generated"}
+    assert listed["digits"] == "available"
+    assert generated == {name for name in listed if not (e := entry(name)).sources and not e.home and not e.needs_path}
+
+
+def test_every_argument_of_every_command_has_a_help():
+    for command in cli.COMMANDS.values():
+        assert all(action.help for action in command.parser()._actions), command.name
 
 
 # -- Ctrl-C ----------------------------------------------------------------------------------------------------------

@@ -3,10 +3,14 @@
 import importlib
 import linecache
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
+import sysconfig
 import warnings
+import zipfile
+from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
@@ -121,9 +125,10 @@ def test_old_code_of_a_plugin_never_runs_under_the_name_of_the_new(before, chang
         file.unlink()
     else:
         write(file, REDUCER, 1)
-    with pytest.raises(UserError, match=r"was changed after this process imported it.*restart"):
+    what = "removed or renamed" if change == "removed" else "changed"
+    with pytest.raises(UserError, match=f"was {what} after this process imported it.*restart"):
         rows("session_columns")
-    with pytest.raises(UserError, match=r"columns\.py was changed"):
+    with pytest.raises(UserError, match=rf"columns\.py was {what}"):
         kmdr.run("bmd09_table1", tmp_path / "out")
     if change != "removed":
         importlib.invalidate_caches()
@@ -356,3 +361,247 @@ def test_a_notebook_class_has_another_hash_if_its_body_is_another(bodies, has_so
         known.append(rows(namespace.C)[0]["guests"])
         assert len(known[-1].split()) == 2
     assert known[0] == known[2] != known[1]
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """Return a function that runs a cell of a notebook, and the namespace of its cells."""
+    namespace = type(sys)("session_cells")
+    monkeypatch.setitem(sys.modules, namespace.__name__, namespace)
+
+    def run(text):
+        cell = f"<cell {len(linecache.cache)}>"
+        linecache.cache[cell] = len(text), None, text.splitlines(keepends=True), cell
+        exec(compile(text, cell, "exec"), vars(namespace))
+        return namespace
+
+    return run
+
+
+DERIVED = """
+class Columns(Base):
+    pass
+"""
+FACTORY = """
+def make(first):
+    class Columns(BaseEstimator):
+        def __init__(self, n_components=2): self.n_components = n_components
+        def fit(self, X, y=None): return self
+        def transform(self, X): return X[:, first : first + self.n_components]
+    Columns.__qualname__ = "Columns"
+    return Columns
+Columns = make({first})
+"""
+
+
+def with_base(text, first):
+    return text.replace("X[:, FIRST : FIRST", f"X[:, {first} : {first}").replace("Columns", "Base") + DERIVED
+
+
+def with_closure(text, first):
+    return text + FACTORY.format(first=first)
+
+
+def with_default(text, first):
+    text = text.replace("self, X):", "self, X, f=[0]):").replace("FIRST : FIRST", "f[0] : f[0]")
+    return f"{text}Columns.transform.__defaults__[0][0] = {first}\n"
+
+
+def with_constant(text, first):
+    return text.replace("FIRST = 0", f"FIRST = {first}")
+
+
+def with_array(text, first):
+    return text.replace("FIRST = 0", f"import numpy\nFIRST = numpy.array({first})")
+
+
+def with_function(text, first):
+    text = text.replace("FIRST : FIRST", "first() : first()")
+    return f"{text}\ndef first():\n    return second()\n\ndef second(value=(lambda: {first})):\n    return value()\n"
+
+
+def with_function_of_another_class(text, first):
+    text = text.replace("FIRST : FIRST", "Other.first() : Other.first()")
+    return f"{text}\nclass Other:\n    first = staticmethod(lambda: {first})\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [with_base, with_closure, with_default, with_constant, with_array, with_function, with_function_of_another_class],
+)
+def test_a_notebook_class_has_another_hash_if_what_it_is_made_of_is_another(change, notebook):
+    """A class without a body of its own had the hash of nothing, whatever it derived from."""
+    text = dedent(TRANSFORMER).format(first=0)
+    known = [rows(notebook(change(text, first)).Columns) for first in (0, 5, 0)]
+    assert known[0] == known[2]
+    assert known[0][0]["objective"] != known[1][0]["objective"]
+    assert known[0][0]["guests"] != known[1][0]["guests"]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import NAME\nclass Columns(NAME.Columns):\n    pass\n",
+        "import NAME\nclass Columns(BaseEstimator):\n"
+        "    def transform(self, X): return NAME.Columns(self.n_components).transform(X)\n",
+        "from NAME import Columns as Used\nclass Columns(BaseEstimator):\n"
+        "    def transform(self, X): return Used(self.n_components).transform(X)\n",
+    ],
+)
+def test_a_notebook_class_that_uses_an_edited_module_is_refused_until_that_is_reloaded(cell, module, notebook):
+    body = "    def __init__(self, n_components=2): self.n_components = n_components\n"
+    body += "    def fit(self, X, y=None): return self\n"
+    cell = f"from sklearn.base import BaseEstimator\n{cell}".replace("NAME", module.stem)
+    cell = cell.replace("(BaseEstimator):\n", f"(BaseEstimator):\n{body}")
+    before = rows(notebook(cell).Columns)
+    write(module, TRANSFORMER, 5)
+    with pytest.raises(UserError, match=f"{module} was changed after this process imported it"):
+        rows(notebook(cell).Columns)
+    reloaded(module)
+    after = rows(notebook(cell).Columns)
+    assert after[0]["objective"] != before[0]["objective"]
+    assert after[0]["guests"] != before[0]["guests"]
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_reducer_that_a_notebook_registers_has_the_hash_of_its_code(notebook):
+    """The rows of both definitions looked like those of one of kmdr's own reducers."""
+    found = []
+    for first in (0, 5, 0):
+        notebook(dedent(REDUCER).format(first=first).replace("FIRST, FIRST", f"{first}, {first}"))
+        found += rows("session_columns")
+    assert found[0] == found[2]
+    assert found[0]["objective"] != found[1]["objective"]
+    assert found[0]["guests"] != found[1]["guests"]
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import numpy as np
+import kmdr
+from sklearn.base import BaseEstimator
+
+class Columns(BaseEstimator):
+    def __init__(self, n_components=2):
+        self.n_components = n_components
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X[:, {first} : {first} + self.n_components]
+
+Path(__file__).write_text(Path(__file__).read_text().replace("X[:, 0 : 0", sys.argv[1]))
+A = np.random.default_rng(0).standard_normal((40, 8))
+rows = kmdr.compare(A, [Columns], k=3, r_grid=[2], repeats=1, progress=False).rows
+print(rows.iloc[0][["objective", "guests"]].tolist())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["session_script.py", "-m session_script"])
+def test_a_script_that_is_edited_while_it_runs_does_not_have_the_hash_of_its_new_code(how, tmp_path):
+    """With ``-m`` every script had the hash of nothing, and else that of the file at the time of the call."""
+
+    def run(first, edit):
+        write(tmp_path / "session_script.py", SCRIPT, first)
+        command = [sys.executable, *how.split(), edit]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return eval(done.stdout) if not done.returncode else done.stderr
+
+    old, new, edited = run(0, "X[:, 0 : 0"), run(5, ""), run(0, "X[:, 5 : 5")
+    assert old[0] != new[0]
+    assert old[1] != new[1]
+    if how.startswith("-m"):
+        assert "session_script.py was changed after this process imported it" in edited
+        assert "importlib.reload" not in edited
+    else:
+        assert edited[0] == old[0]
+        assert edited[1] != new[1]
+
+
+@pytest.mark.parametrize("how", ["nothing compiled", "compiled file removed", "compiled by another process"])
+def test_a_module_edited_before_the_first_call_is_refused_whatever_compiled_file_there_is(how, module, monkeypatch):
+    """The digest of the new file was recorded as that of the imported code."""
+    text = TRANSFORMER.replace("X[:, FIRST : FIRST", "X[:, {first} : {first}")
+    module.write_text(dedent(text).format(first=0))
+    monkeypatch.setattr(sys, "dont_write_bytecode", how == "nothing compiled")
+    importlib.import_module(module.stem)
+    module.write_text(dedent(text).format(first=5))
+    shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)
+    if how == "compiled by another process":
+        py_compile.compile(str(module))
+    with pytest.raises(UserError, match=f"{module} was changed after this process imported it"):
+        rows(f"{module.stem}.Columns")
+    reloaded(module)
+    assert rows(f"{module.stem}.Columns")[0]["status"] == "ok"
+
+
+def test_a_module_of_an_archive_has_its_new_hash_after_a_reload(tmp_path, monkeypatch):
+    archive, name, found = tmp_path / "session.zip", "session_zipped", []
+    monkeypatch.syspath_prepend(archive)
+    for first in (0, 5):
+        with zipfile.ZipFile(archive, "w") as members:
+            members.writestr(f"{name}.py", dedent(TRANSFORMER).format(first=first))
+        if first:
+            with pytest.raises(UserError, match="was changed after this process imported it"):
+                rows(f"{name}.Columns")
+            importlib.reload(sys.modules[name])
+        importlib.invalidate_caches()
+        found += rows(f"{name}.Columns")
+    sys.modules.pop(name)
+    assert found[0]["objective"] != found[1]["objective"]
+    assert found[0]["guests"] != found[1]["guests"]
+
+
+@pytest.mark.slow
+def test_a_renamed_file_of_a_plugin_is_refused_as_such(tmp_path, monkeypatch):
+    """Two reducers were said to have the same name, and to rename one of them."""
+    file = write(tmp_path / "reducers/columns.py", REDUCER, 4)
+    monkeypatch.setenv("KMDR_PATH", str(tmp_path))
+    rows("session_columns")
+    file.rename(file.with_name("other.py"))
+    with pytest.raises(UserError, match=f"{file} was removed or renamed after this process imported it.*restart"):
+        rows("session_columns")
+
+
+def test_a_comparison_needs_no_standard_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert kmdr.compare(A, ["svd"], k=3, r_grid=[2], repeats=1).rows["status"].tolist() == ["ok"]
+
+
+EXTENSION = """
+#include <Python.h>
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "session_extension", NULL, -1, NULL};
+PyMODINIT_FUNC PyInit_session_extension(void) {
+    PyObject *module = PyModule_Create(&definition);
+    PyModule_AddIntConstant(module, "FIRST", NUMBER);
+    return module;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not shutil.which("cc") or not (Path(sysconfig.get_path("include")) / "Python.h").is_file(),
+    reason="needs a C compiler and the headers of Python",
+)
+def test_a_compiled_module_is_not_accepted_after_a_reload_which_does_not_load_it_again(module, tmp_path):
+    def build(number):
+        source, made = tmp_path / "extension.c", tmp_path / "new.so"
+        source.write_text(EXTENSION.replace("NUMBER", str(number)))
+        include = sysconfig.get_path("include")
+        subprocess.run(["cc", "-shared", "-fPIC", f"-I{include}", source, "-o", made], check=True)
+        made.rename(tmp_path / "session_extension.so")
+
+    build(0)
+    module.write_text(dedent(TRANSFORMER).replace("FIRST = {first}", "from session_extension import FIRST"))
+    path = f"{module.stem}.Columns"
+    rows(path)
+    build(5)
+    importlib.reload(sys.modules["session_extension"])
+    reloaded(module)
+    with pytest.raises(UserError, match=r"session_extension\.so was changed .*restart the process$"):
+        rows(path)
+    sys.modules.pop("session_extension")

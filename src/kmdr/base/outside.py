@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from kmdr.base.errors import UserError, raised_by, shown, unknown
-from kmdr.base.identity import hash_of, third_party_origin
+from kmdr.base.identity import third_party_origin
+from kmdr.base.identity.in_memory import origin_in_memory
 from kmdr.base.signals import is_interrupt
 
 # Import paths that the user of this process named. A worker gets them with each task of its driver.
@@ -206,33 +206,9 @@ def origin(path: str) -> str:
     """
     module, _, name = path.rpartition(".")
     known = third_party_origin(module, name)
-    if known != module:
+    if module not in (known, "__main__"):
         return known
-    try:  # defined in a notebook, whose code is in no file
-        return f"{known} {hash_of(_sources(find_class(path, 'class')))}"
-    except (OSError, TypeError, UserError):
+    try:
+        return origin_in_memory(find_class(path, "class"))
+    except UserError:
         return known
-
-
-def _sources(cls: type) -> list[str]:
-    """Return the source of a class; in a notebook, where Python may find none, that of what its body defines."""
-    with suppress(OSError, TypeError):
-        return [inspect.getsource(cls)]
-    return [
-        f"{name} {_text(value)}" for name, value in vars(cls).items() if not name.startswith("__") or callable(value)
-    ]
-
-
-def _text(value: Any) -> str:
-    """Return the source of a function or method, its bytecode if Python has no source, or the repr of a plain value."""
-    function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
-    if inspect.isfunction(function):
-        with suppress(OSError, TypeError):
-            return inspect.getsource(function)
-        return _code_text(function.__code__)
-    return repr(value) if isinstance(value, str | int | float | tuple | None) else type(value).__name__
-
-
-def _code_text(code: CodeType) -> str:
-    constants = [_code_text(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
-    return f"{code.co_code.hex()} {code.co_names} {constants}"

@@ -226,21 +226,23 @@ _LIMITS = (
 )  # fmt: skip
 _SAMPLE = (
     _argument("--rows", type=partial(_whole_number, "--rows", 1), default=40, metavar="N", help="sample size (40)"),
-    _argument("--seed", type=partial(_whole_number, "--seed", 0), metavar="N", help="seed of the sample"),
+    _argument(
+        "--seed", type=partial(_whole_number, "--seed", 0), metavar="N", help="seed of the sample; random by default"
+    ),
 )
 _SUBMISSIONS = _out("results/submitted", "folder of submissions")
 _COLUMNS_OF_TABLE = (
     "One line is one method at one r, with its means over n repetitions. F/F_best is the objective F over the smallest "
-    "F on the data, P the accuracy, and NMI another agreement with the classes. * or bold: the best mean of the "
-    "dataset. ±: half of the 95 % interval of the mean. ↑ ↓: a significant difference from none, k-means on all "
-    "features, from the same starts, by paired t tests at 5 % with Holm's adjustment over all lines and quantities. "
-    "Δ is the mean difference of F/F_best from none with its 95 % interval, for one comparison. Each end is the wider "
-    "one of two intervals, Student's and Hall's for skewed differences, so Δ may be far from the middle. An interval "
-    "without 0 may have no arrow, because of the adjustment, or because one outlier makes Hall's test uncertain. 'n to "
-    "show' is about how many repetitions would show a difference as large as Δ with a power of 90 %. An interval of "
-    "width 0 has equal values in all repetitions. Seconds are medians of serial timings, with distribution-free 95 % "
-    "intervals from six timings on; –: not timed serially, as timing_repeats=6 does. †: from several versions of the "
-    "code. --format csv has all of this for every quantity."
+    "F on the data, P the accuracy, and NMI the normalised mutual information of clusters and classes. * or bold: the "
+    "best mean of the dataset. ±: half of the 95 % interval of the mean. ↑ ↓: a significant difference from none, "
+    "k-means on all features, from the same starts, by paired t tests at 5 % with Holm's adjustment over all lines and "
+    "quantities. Δ is the mean difference of F/F_best from none with its 95 % interval, for one comparison. Each end "
+    "is the wider one of two intervals, Student's and Hall's for skewed differences, so Δ may be far from the middle. "
+    "An interval without 0 may have no arrow, because of the adjustment, or because one outlier makes Hall's test "
+    "uncertain. 'n to show' is about how many repetitions would show a difference as large as Δ with a power of 90 %. "
+    "An interval of width 0 has equal values in all repetitions. Seconds are medians of serial timings, with "
+    "distribution-free 95 % intervals from six timings on; –: not timed serially, as timing_repeats=6 does. †: from "
+    "several versions of the code. --format csv has all of this for every quantity."
 )
 
 COMMANDS = {
@@ -273,6 +275,8 @@ COMMANDS = {
         Command(
             "compare", "Show two folders of results side by side, with their differences.", "kmdr.cli.screen:compare",
             (_argument("folders", nargs=2, type=_folder, metavar="DIR", help="folders of results"), _FORMAT),
+            "A is the first folder, B the second. Lines with the same starts are compared in pairs; the notes below "
+            "the table state the tests.",
             tables="folders",
         ),
         Command(
@@ -290,7 +294,8 @@ COMMANDS = {
                           default="status", help="status (default), get, where or check"),
                 _argument("names", nargs="*", metavar="NAME", help="datasets, all by default; or files to check"),
                 _argument("--repair", action="store_true", help="with check: download or prepare damaged data again"),
-                _argument("--verify", metavar="WHEN", help="with check: once or never, to read less"),
+                _argument("--verify", metavar="WHEN",
+                          help="with check: always (default); once, not again since the last boot; never"),
             ),
             "'kmdr data check FILE dataset.OPTION=VALUE …' reports how a file is read.",
             takes_settings=True,
@@ -365,7 +370,7 @@ COMMANDS = {
             ),
         ),
         Command(
-            "recommend", "Advise methods and r for a matrix, by what they did on the datasets of the atlas.",
+            "recommend", "Recommend methods and r for a matrix, from their results on the datasets of the atlas.",
             "kmdr.cli.recommend:run",
             (
                 _argument("words", nargs="*", metavar="FILE", help="the matrix; or dataset=NAME, and dataset.OPTION=…"),
@@ -374,7 +379,7 @@ COMMANDS = {
                 _argument("--r", type=partial(_whole_number, "--r", 1), metavar="R",
                           help="number of dimensions; any by default"),
                 _argument("--speedup", type=partial(_positive_number, "--speedup"), metavar="TIMES",
-                          help="how many times as fast as k-means on all features it must be (2; with r, any)"),
+                          help="required speed-up over k-means on all features (2; with --r, none)"),
                 _argument("--domain", default="", metavar="NAME",
                           help="kind of the data, e.g. image, text or gene expression"),
                 _argument("--atlas", type=_folder, metavar="DIR",
@@ -390,7 +395,7 @@ COMMANDS = {
             "kmdr.cli.commands:quick", (_PAPERS, _out("results/quick")),
         ),
         Command(
-            "reference", "Run what a folder lacks of studies and multiverses, and compress its rows for publication.",
+            "reference", "Run the missing trials of studies and multiverses, and compress the rows for publication.",
             "kmdr.cli.commands:reference",
             (
                 _PAPERS, _out("results/reference"),
@@ -448,9 +453,9 @@ COMMANDS = {
             (
                 _argument("kind", type=partial(_word, "kind of skeleton", SKELETONS), metavar="KIND",
                           help=", ".join(SKELETONS)),
-                _argument("name", metavar="NAME"),
+                _argument("name", metavar="NAME", help="name of the new reducer, dataset, metric, engine or paper"),
                 _argument("folder", nargs="?", type=_folder, metavar="DIR",
-                          help="plugin folder; default: the first of KMDR_PATH, or a new one"),
+                          help="plugin folder; by default the first of KMDR_PATH, or 'plugin'"),
             ),
         ),
         Command(
@@ -461,7 +466,8 @@ COMMANDS = {
         ),
         Command(
             "help", "List the commands, or show the help of one; 'kmdr --help' shows every setting of a run.",
-            "kmdr.cli.help:run", (_argument("command", nargs="?", metavar="COMMAND"),),
+            "kmdr.cli.help:run",
+            (_argument("command", nargs="?", metavar="COMMAND", help="name of a command, e.g. table"),),
         ),
         Command("version", "Show the version.", "kmdr.cli.commands:show_version"),
     )

@@ -26,7 +26,7 @@ _NOTES = {
     "datasets": "*: in the collection atlas. Those marked manual need a file that you download yourself: "
     "'kmdr data where NAME' states which. More on one: kmdr dataset=NAME --help",
     "reducers": "More on one: kmdr reducer=NAME --help",
-    "papers": "Tables, figures and claims of one: kmdr reproduce NAME",
+    "papers": "Rerun one, with its tables, figures and claims: kmdr reproduce NAME",
     "engines": "An engine is chosen by kmeans.engine=NAME.",
     "studies": "More on one: kmdr study=NAME --help",
 }
@@ -105,7 +105,11 @@ def _datasets() -> list[Row]:
     from kmdr.datasets.registry import entry
 
     available = [datasets.availability_of(name, brief=True) for name in datasets.names()]
-    titles = [f"{_STATES.get(a.state, a.state)}: {re.split('[,;]|(?<=.{10}):', a.title)[0]}" for a in available]
+    states = ["available" if entry(a.name).home and a.state == "generated" else a.state for a in available]
+    titles = [
+        f"{_STATES.get(state, state)}: {re.split('[,;]|(?<=.{10}):', a.title)[0]}"
+        for a, state in zip(available, states, strict=True)
+    ]
     return [
         (a.name + _IN_ATLAS * ("atlas" in entry(a.name).collections), a.shape, title, entry(a.name).plugin)
         for a, title in zip(available, titles, strict=True)

@@ -9,12 +9,14 @@ from typing import Any
 from kmdr import datasets, metrics, reducers
 from kmdr.base.errors import UserError
 from kmdr.base.identity import code_hash, is_own, name_of, third_party_origin
+from kmdr.base.identity.in_memory import origin_in_memory
 from kmdr.base.outside import origin
 from kmdr.base.plugins import Root, origin_of, plugin_roots
 from kmdr.base.text import canonical, short_hash
 from kmdr.clustering import engines
 from kmdr.clustering.kmeans import Protocol
 from kmdr.datasets import Dataset, registry
+from kmdr.reducers.base import REGISTRY
 
 # The settings of k-means that have columns of their own; the column ``kmeans`` has the others.
 KMEANS_COLUMNS = ("engine", "start", "n_init", "max_iter")
@@ -188,7 +190,9 @@ def forget_code() -> None:
 def origins_of_methods(reducer: str, engine: str, places: tuple[Root, ...]) -> tuple[str, ...]:
     """Return name, version and hash of the packages of a reducer and an engine, unless they are built in."""
     del places  # a change of the plugins invalidates the cache
-    return tuple(filter(None, (reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine))))
+    known = REGISTRY.known().get(reducer), engines._registry.known().get(engine)
+    in_memory = [origin_in_memory(made) for made in known if made is not None]  # registered by a notebook
+    return tuple(filter(None, (reducers.origin_of_reducer(reducer), engines.origin_of_engine(engine), *in_memory)))
 
 
 def plugin_origins(reducer: str, engine: str, dataset: str) -> str:
@@ -208,8 +212,9 @@ def methods_from(reducer: str, engine: str, dataset: str) -> list[str]:
 
 def origin_of_metric(name: str) -> str:
     """Return name, version and hash of the package of a metric; empty if it is built in."""
-    module = metrics.metrics()[name].function.__module__
-    return origin_of(module) or ("" if is_own(module) else third_party_origin(module))
+    function = metrics.metrics()[name].function
+    module = function.__module__
+    return origin_of(module) or origin_in_memory(function) or ("" if is_own(module) else third_party_origin(module))
 
 
 def code_identity(code_hash: str, plugins: str) -> str:

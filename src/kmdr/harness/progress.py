@@ -23,11 +23,11 @@ _PRIOR_SECONDS = 10.0
 _MOST_COMPILED = 0.95
 
 
-def _redraws(stream: TextIO) -> bool:
+def _redraws(stream: TextIO | None) -> bool:
     """Return whether a stream shows a line that is written again: on a terminal or in a notebook."""
     if type(stream).__module__.startswith("ipykernel"):
         return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class Progress:

@@ -8,13 +8,17 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
+from zipfile import BadZipFile, ZipFile
 
 from kmdr.base import outside, plugins
 from kmdr.base.errors import UserError
 from kmdr.base.identity import forget_code, is_own, sources
+from kmdr.base.identity.compiled import content_of, contents_in, functions_in
+from kmdr.base.identity.in_memory import modules_used
 from kmdr.base.identity.modules import find_module, is_source
 from kmdr.base.plugins import PLUGIN_PREFIX, plugin_roots
 from kmdr.clustering import engines
@@ -76,14 +80,19 @@ def _forget() -> None:
 
 
 def _third_party(names: Iterable[str]) -> list[str]:
-    """Return the loaded modules of plugins and registered methods, the modules of import paths, and their imports."""
+    """Return the loaded modules of plugins, registered methods, import paths and notebooks, and what these import."""
     packages = tuple(f"{root.package}." for root in plugin_roots())
     registered = {
         module for made in (reducers.REGISTRY, engines._registry, metrics._registry) for _, module in made._made
     }
     named = [name.rpartition(".")[0] for name in names if "." in name]
+    classes = [getattr(sys.modules.get(name.rpartition(".")[0]), name.rpartition(".")[2], None) for name in names]
+    for made_by in (reducers.REGISTRY, engines._registry, metrics._registry):
+        classes += [getattr(made, "function", made) for made in made_by._made.values()]  # metrics have one
+    used = [name for made in classes if made is not None for name in modules_used(made)]
     modules = [name for name in list(sys.modules) if packages and name.startswith(packages)]
-    modules += [name for name in (*registered, *named) if not name.startswith(PLUGIN_PREFIX) and is_source(name)]
+    others = {*registered, *named, *used}
+    modules += [name for name in sorted(others) if not name.startswith(PLUGIN_PREFIX) and is_source(name)]
     return [name for name in sources(*dict.fromkeys(modules)) if not is_own(name)]
 
 
@@ -99,10 +108,18 @@ def _check(names: Iterable[str]) -> None:
     for name in _changed(digests):
         spec, known = _loaded[name]
         others = [other for other in known if other != name and known[other] != digests.get(other)]
+        if known[name] != digests[name] == "absent":
+            raise UserError(
+                f"{spec.origin} was removed or renamed after this process imported it, and its code would still run; "
+                "restart the process"
+            )
         what = "was changed" if known[name] != digests[name] else f"imports {', '.join(others)}, which was changed"
+        # A script is not known by its name there, and a compiled file is loaded once.
+        can_reload = spec.name == name and not isinstance(spec.loader, ExtensionFileLoader)
+        remedy = f", or reload the module: importlib.reload(sys.modules[{name!r}])" if can_reload else ""
         raise UserError(
             f"{spec.origin} {what} after this process imported it, so that the old code would run under the name of "
-            f"the new one; restart the process, or reload the module: importlib.reload(sys.modules[{name!r}])"
+            f"the new one; restart the process{remedy}"
         )
 
 
@@ -122,43 +139,64 @@ def _changed(digests: Mapping[str, str]) -> list[str]:
         spec = getattr(sys.modules.get(name), "__spec__", None)
         if spec is None or not spec.has_location:
             continue
-        if name not in _loaded or _loaded[name].spec is not spec:
+        if name not in _loaded or _is_loaded_again(_loaded[name].spec, spec):
             inside = {other: _loaded[other].digests[other] for other in imports[name] & _loaded.keys()}
-            _loaded[name] = _Loaded(spec, {**inside, name: digests[name] if _is_compiled_from_source(spec) else ""})
+            _loaded[name] = _Loaded(spec, {**inside, name: digests[name] if _is_from_source(name, spec) else ""})
         if any(digest != digests.get(other) for other, digest in _loaded[name].digests.items()):
             changed.append(name)
     return changed
 
 
+def _is_loaded_again(before: ModuleSpec, spec: ModuleSpec) -> bool:
+    """Return whether Python loaded a module again; it never loads a compiled file of the same name twice."""
+    return before is not spec and not (isinstance(spec.loader, ExtensionFileLoader) and before.origin == spec.origin)
+
+
 def _digest(spec: ModuleSpec | None) -> str:
-    """Return a digest of the file of a module; ``absent`` without a readable one."""
+    """Return a digest of the file of a module, which may be in an archive; ``absent`` without a readable one."""
     if spec is None or not spec.has_location or spec.origin is None:
         return "absent"
+    file = Path(spec.origin)
     try:
-        return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
-    except OSError:
+        if archive := next(filter(Path.is_file, file.parents), None):
+            with ZipFile(archive) as members:
+                return hashlib.sha256(members.read(file.relative_to(archive).as_posix())).hexdigest()
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except (OSError, KeyError, BadZipFile):
         return "absent"
 
 
-def _is_compiled_from_source(spec: ModuleSpec) -> bool:
-    """Return whether the compiled file that Python wrote when it imported a module has the code of its source now.
+def _is_from_source(name: str, spec: ModuleSpec) -> bool:
+    """Return whether a module was loaded from its source as it is now, as far as Python shows.
 
-    Also return True if there is no such file, or if Python could not replace an outdated one.
+    The functions of the module show it, and the compiled file that Python wrote, if it belongs to this module.
     """
-    if type(spec.loader) is not SourceFileLoader or spec.origin is None or spec.cached is None:
-        return True
-    compiled = Path(spec.cached)
-    if sys.dont_write_bytecode or not os.access(compiled.parent, os.W_OK):
+    if type(spec.loader) is not SourceFileLoader or spec.origin is None:
         return True
     try:
-        content = compiled.read_bytes()
-        if content[:8] != importlib.util.MAGIC_NUMBER + bytes(4):  # of another Python, or checked in another way
-            return True
+        source = Path(spec.origin).read_bytes()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python gave them when it imported the module
-            code = compile(Path(spec.origin).read_bytes(), spec.origin, "exec", dont_inherit=True)
-        return bool(marshal.loads(content[16:]) == code)
-    except (OSError, ValueError, EOFError, TypeError):
-        return True
+            code = compile(source, spec.origin, "exec", dont_inherit=True)
+            known = contents_in(source, spec.origin)
     except SyntaxError:
         return False
+    except (OSError, ValueError):
+        return True
+    functions = functions_in(name, list(vars(sys.modules[name]).values()))
+    loaded = {content_of(made.__code__) for made in functions if made.__code__.co_filename == spec.origin}
+    return loaded <= known and _compiled_file(spec) in (None, code)
+
+
+def _compiled_file(spec: ModuleSpec) -> CodeType | None:
+    """Return the code in the compiled file of a module; None without one, or if Python could not replace it."""
+    if spec.cached is None or sys.dont_write_bytecode or not os.access(Path(spec.cached).parent, os.W_OK):
+        return None
+    try:
+        content = Path(spec.cached).read_bytes()
+        if content[:8] != importlib.util.MAGIC_NUMBER + bytes(4):  # of another Python, or checked in another way
+            return None
+        code = marshal.loads(content[16:])
+    except (OSError, ValueError, EOFError, TypeError):
+        return None
+    return code if isinstance(code, CodeType) else None

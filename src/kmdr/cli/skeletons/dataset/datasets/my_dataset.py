@@ -1,4 +1,4 @@
-"""my_dataset: say here where it comes from."""
+"""my_dataset: describe here where it comes from."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""my_dataset is what its entry says."""
+"""my_dataset has the shape and the classes that its entry states."""
 
 from pathlib import Path
 

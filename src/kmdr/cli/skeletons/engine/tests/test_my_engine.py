@@ -1,4 +1,4 @@
-"""my_engine clusters what is far apart, and its rows say who made them."""
+"""my_engine separates distant clusters, and its rows name the plugin."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def _folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KMDR_PATH", str(Path(__file__).resolve().parents[1]))
 
 
-def test_clusters_that_are_far_apart_are_told_apart() -> None:
+def test_distant_clusters_are_separated() -> None:
     truth = np.arange(40) % 2
     A = 100.0 * truth[:, None] + np.random.default_rng(0).random((40, 6))
     rows = kmdr.compare(

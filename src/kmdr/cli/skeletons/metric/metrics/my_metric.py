@@ -1,4 +1,4 @@
-"""my_metric: say here what it measures."""
+"""my_metric: describe here what it measures."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""my_metric is what it says, and is in every row."""
+"""my_metric has the value that was counted by hand, and every row has it."""
 
 import json
 from pathlib import Path

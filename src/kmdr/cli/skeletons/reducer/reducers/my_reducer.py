@@ -1,4 +1,4 @@
-"""my_reducer: say here what it does."""
+"""my_reducer: describe here what it does."""
 
 import numpy as np
 

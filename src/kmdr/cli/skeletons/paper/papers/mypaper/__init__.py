@@ -1,1 +1,1 @@
-"""mypaper: say here which paper it is."""
+"""mypaper: name the paper here."""

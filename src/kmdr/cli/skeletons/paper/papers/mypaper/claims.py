@@ -6,14 +6,14 @@ from kmdr.claims.catalogue import Finding, claim
 from kmdr.claims.effects import estimate, mean_by_repetition, paired, together
 
 STUDY = "mypaper_fig1"
-WITHIN = Margin(0.1, "negligible change of log F")  # ours: the report says where the verdict would be another
+WITHIN = Margin(0.1, "negligible change of log F")  # our choice: the report shows the verdict for others
 
 
 @claim("mypaper-1", "Random signs keep the objective of k-means on all features.", "§1", studies=[STUDY])
 def objective_is_kept(results: Results) -> Finding:
     """F with random signs is at most a tenth above that with all features.
 
-    Unit: a repetition, with the difference of log F averaged over r; t test against log 1.1, which is ours.
+    Unit: a repetition, with the difference of log F averaged over r; t test against log 1.1, a bound of our choice.
     """
     F = together(results.wide(STUDY, "objective", datasets=["synth"]).droplevel("dataset"), "random_sign", "none")
     change = below(

@@ -1,0 +1,41 @@
+"""Compiled code, compared with the source that it should come from."""
+
+import inspect
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+
+def content_of(code: CodeType) -> CodeType:
+    """Return code without its file and the numbers of its lines, for comparison."""
+    constants = tuple(content_of(part) if isinstance(part, CodeType) else part for part in code.co_consts)
+    return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=constants)
+
+
+def contents_in(source: str | bytes, file: str) -> set[CodeType]:
+    """Return the contents of a source and of all functions and classes in it, or raise what compiling it raises."""
+    codes = [compile(source, file, "exec", dont_inherit=True)]
+    for code in codes:
+        codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+    return set(map(content_of, codes))
+
+
+def function_of(value: Any) -> FunctionType | None:
+    """Return the function behind a method, a property or decorators; None if a value is not one."""
+    if isinstance(value, staticmethod | classmethod | property):
+        value = value.fget if isinstance(value, property) else value.__func__
+    seen: list[Any] = []
+    while isinstance(value, FunctionType) and hasattr(value, "__wrapped__") and value not in seen:
+        seen.append(value)
+        value = value.__wrapped__
+    return value if isinstance(value, FunctionType) else None
+
+
+def functions_in(module: str, values: Iterable[Any]) -> Iterator[FunctionType]:
+    """Yield the functions among some values and in the classes that a module defines."""
+    for value in values:
+        if inspect.isclass(value):
+            if value.__module__ == module:
+                yield from functions_in("", vars(value).values())
+        elif function := function_of(value):
+            yield function
