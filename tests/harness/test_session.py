@@ -420,6 +420,21 @@ def with_function(text, first):
     return f"{text}\ndef first():\n    return second()\n\ndef second(value=(lambda: {first})):\n    return value()\n"
 
 
+def with_compiled_function(text, first):
+    text = text.replace("FIRST : FIRST", "first() : first()")
+    return f"{text}\nfrom numba import njit\n@njit\ndef first():\n    return {first}\n"
+
+
+def with_partial_function(text, first):
+    text = text.replace("FIRST : FIRST", "first() : first()")
+    return f"{text}\nfrom functools import partial\nfirst = partial(lambda value: value, value={first})\n"
+
+
+def with_cached_function(text, first):
+    text = text.replace("FIRST : FIRST", "first() : first()")
+    return f"{text}\nfrom functools import cache\n@cache\ndef first():\n    return {first}\n"
+
+
 def with_function_of_another_class(text, first):
     text = text.replace("FIRST : FIRST", "Other.first() : Other.first()")
     return f"{text}\nclass Other:\n    first = staticmethod(lambda: {first})\n"
@@ -427,7 +442,18 @@ def with_function_of_another_class(text, first):
 
 @pytest.mark.parametrize(
     "change",
-    [with_base, with_closure, with_default, with_constant, with_array, with_function, with_function_of_another_class],
+    [
+        with_base,
+        with_closure,
+        with_default,
+        with_constant,
+        with_array,
+        with_function,
+        with_compiled_function,
+        with_partial_function,
+        with_cached_function,
+        with_function_of_another_class,
+    ],
 )
 def test_a_notebook_class_has_another_hash_if_what_it_is_made_of_is_another(change, notebook):
     """A class without a body of its own had the hash of nothing, whatever it derived from."""

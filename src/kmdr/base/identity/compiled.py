@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterable, Iterator
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 
@@ -21,12 +21,12 @@ def contents_in(source: str | bytes, file: str) -> set[CodeType]:
 
 
 def function_of(value: Any) -> FunctionType | None:
-    """Return the function behind a method, a property or decorators; None if a value is not one."""
-    if isinstance(value, staticmethod | classmethod | property):
+    """Return the function behind a method, a property, decorators or compiled code; None if a value is not one."""
+    if isinstance(value, staticmethod | classmethod | property | MethodType):
         value = value.fget if isinstance(value, property) else value.__func__
-    seen: list[Any] = []
-    while isinstance(value, FunctionType) and hasattr(value, "__wrapped__") and value not in seen:
-        seen.append(value)
+    seen = set[int]()
+    while "__wrapped__" in getattr(value, "__dict__", ()) and not inspect.isclass(value) and id(value) not in seen:
+        seen.add(id(value))
         value = value.__wrapped__
     return value if isinstance(value, FunctionType) else None
 

@@ -4,6 +4,7 @@ import inspect
 import json
 import linecache
 from collections.abc import Iterator, Sequence
+from functools import partial
 from hashlib import sha256
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -42,7 +43,9 @@ def _reached(made: Any) -> tuple[list[str], list[str]]:
     while left:
         value = left.pop()
         function = function_of(value)
-        if not (function or inspect.isclass(value) or inspect.ismodule(value)):
+        if isinstance(value, partial):
+            left += [value.func, *value.args, *value.keywords.values()]
+        elif not (function or inspect.isclass(value) or inspect.ismodule(value)):
             texts.append(_text_of_value(value))
         elif id(value) not in seen:
             seen.add(id(value))
