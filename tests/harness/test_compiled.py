@@ -74,7 +74,8 @@ def test_a_run_compiles_first_what_nobody_has(backend, n_jobs, kept, processes, 
     monkeypatch.setattr(module, "is_compiled", lambda: kept)
     monkeypatch.setattr(module, "compile_kernels", lambda parts, n, tell: seen.append((parts, n)))
     monkeypatch.setattr(module, "_run_stage", lambda *_: module._Stage(wall=1.0))
-    some = [SimpleNamespace(**vars(task("svd")), serial=True, study="s", repeat=i, config_hash="") for i in range(3)]
+    settings = {**vars(task("svd")), "serial": True, "study": "s", "config": {}, "config_hash": ""}
+    some = [SimpleNamespace(**settings, repeat=i) for i in range(3)]
     run_tasks(some, Runner(backend, n_jobs, 1), Store(tmp_path / "o"), {}, Progress(3, 1.0))
     assert seen == ([] if processes is None else [(compiled.parts(some), processes)])
 
