@@ -349,7 +349,7 @@ def compare(
     [1.0, 1.0]
     """
     with call_of_session() as check_code:
-        check_code(())
+        check_code(())  # of plugins, before a changed one is called an unknown or a double name
         with _naming_arguments():
             _check_types(str, "a string; give one", engine=engine, start=start, empty_action=empty_action, name=name)
             _check_types(bool, "a boolean; give True or False", online=_plain(online), progress=_plain(progress))

@@ -415,46 +415,29 @@ def with_array(text, first):
     return text.replace("FIRST = 0", f"import numpy\nFIRST = numpy.array({first})")
 
 
-def with_function(text, first):
-    text = text.replace("FIRST : FIRST", "first() : first()")
-    return f"{text}\ndef first():\n    return second()\n\ndef second(value=(lambda: {first})):\n    return value()\n"
+# Definitions of a function `first` that returns a number.
+FUNCTIONS = {
+    "that calls another": "def second(v=(lambda: {first})):\n    return v()\ndef first():\n    return second()\n",
+    "compiled": "from numba import njit\n@njit\ndef first():\n    return {first}\n",
+    "partial": "from functools import partial\nfirst = partial(lambda value: value, value={first})\n",
+    "cached": "from functools import cache\n@cache\ndef first():\n    return {first}\n",
+    "of another class": "class C:\n    first = staticmethod(lambda: {first})\ndef first():\n    return C.first()\n",
+    "that returns numpy's number": "import numpy\nNUMBER = numpy.int64({first})\ndef first():\n    return NUMBER\n",
+}
 
 
-def with_compiled_function(text, first):
-    text = text.replace("FIRST : FIRST", "first() : first()")
-    return f"{text}\nfrom numba import njit\n@njit\ndef first():\n    return {first}\n"
+def with_function(definition):
+    def change(text, first):
+        return f"{text.replace('FIRST : FIRST', 'first() : first()')}\n{definition.format(first=first)}"
 
-
-def with_partial_function(text, first):
-    text = text.replace("FIRST : FIRST", "first() : first()")
-    return f"{text}\nfrom functools import partial\nfirst = partial(lambda value: value, value={first})\n"
-
-
-def with_cached_function(text, first):
-    text = text.replace("FIRST : FIRST", "first() : first()")
-    return f"{text}\nfrom functools import cache\n@cache\ndef first():\n    return {first}\n"
-
-
-def with_function_of_another_class(text, first):
-    text = text.replace("FIRST : FIRST", "Other.first() : Other.first()")
-    return f"{text}\nclass Other:\n    first = staticmethod(lambda: {first})\n"
+    return change
 
 
 @pytest.mark.parametrize(
     "change",
-    [
-        with_base,
-        with_closure,
-        with_default,
-        with_constant,
-        with_array,
-        with_function,
-        with_compiled_function,
-        with_partial_function,
-        with_cached_function,
-        with_function_of_another_class,
-    ],
-)
+    [with_base, with_closure, with_default, with_constant, with_array,
+     *(pytest.param(with_function(text), id=f"function {name}") for name, text in FUNCTIONS.items())],
+)  # fmt: skip
 def test_a_notebook_class_has_another_hash_if_what_it_is_made_of_is_another(change, notebook):
     """A class without a body of its own had the hash of nothing, whatever it derived from."""
     text = dedent(TRANSFORMER).format(first=0)

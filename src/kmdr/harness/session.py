@@ -174,18 +174,16 @@ def _is_from_source(name: str, spec: ModuleSpec) -> bool:
     if type(spec.loader) is not SourceFileLoader or spec.origin is None:
         return True
     try:
-        source = Path(spec.origin).read_bytes()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python gave them when it imported the module
-            code = compile(source, spec.origin, "exec", dont_inherit=True)
-            known = contents_in(source, spec.origin)
+            code = compile(Path(spec.origin).read_bytes(), spec.origin, "exec", dont_inherit=True)
     except SyntaxError:
         return False
     except (OSError, ValueError):
         return True
     functions = functions_in(name, list(vars(sys.modules[name]).values()))
     loaded = {content_of(made.__code__) for made in functions if made.__code__.co_filename == spec.origin}
-    return loaded <= known and _compiled_file(spec) in (None, code)
+    return loaded <= contents_in(code) and _compiled_file(spec) in (None, code)
 
 
 def _compiled_file(spec: ModuleSpec) -> CodeType | None:

@@ -12,9 +12,9 @@ def content_of(code: CodeType) -> CodeType:
     return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=constants)
 
 
-def contents_in(source: str | bytes, file: str) -> set[CodeType]:
-    """Return the contents of a source and of all functions and classes in it, or raise what compiling it raises."""
-    codes = [compile(source, file, "exec", dont_inherit=True)]
+def contents_in(module: CodeType) -> set[CodeType]:
+    """Return the contents of the code of a module and of all functions and classes in it."""
+    codes = [module]
     for code in codes:
         codes += [part for part in code.co_consts if isinstance(part, CodeType)]
     return set(map(content_of, codes))

@@ -24,8 +24,8 @@ def origin_in_memory(made: Any) -> str:
     """
     if not _is_in_memory(made.__module__):
         return ""
-    texts, modules = _reached(made)
-    return f"{str(made.__module__).partition('.')[0]} {hash_of([*texts, *map(_text_of_module, modules)])}"
+    reached, modules = _reached(made)
+    return f"{str(made.__module__).partition('.')[0]} {hash_of([*map(_text, reached), *map(_text_of_module, modules)])}"
 
 
 def modules_used(made: Any) -> list[str]:
@@ -37,30 +37,44 @@ def _is_in_memory(module: str | None) -> bool:
     return module in (None, "__main__") or find_module(str(module)) is None
 
 
-def _reached(made: Any) -> tuple[list[str], list[str]]:
-    """Return the texts of a class or function and of all that its code uses, and the modules with a file among that."""
-    texts, modules, left, seen = list[str](), set[str](), [made], set[int]()
+def _reached(made: Any) -> tuple[list[Any], list[str]]:
+    """Return a class or function with all that its code uses, and the modules with a file among that."""
+    reached, modules, left, seen = list[Any](), set[str](), [made], set[int]()
     while left:
         value = left.pop()
         function = function_of(value)
         if isinstance(value, partial):
             left += [value.func, *value.args, *value.keywords.values()]
         elif not (function or inspect.isclass(value) or inspect.ismodule(value)):
-            texts.append(_text_of_value(value))
+            reached.append(value)
         elif id(value) not in seen:
             seen.add(id(value))
             defined = function or value
-            texts.append(getattr(defined, "__qualname__", ""))
             module = value.__name__ if inspect.ismodule(value) else defined.__module__
             if inspect.ismodule(value) or not _is_in_memory(module):
                 modules.add(module)
-            elif function:
-                texts.append(_source(function, [function]) or _code_text(function.__code__))
-                left += _used_by(function)
+                reached.append(getattr(defined, "__qualname__", ""))
             else:
-                texts.append(_source(value, [*functions_in(module, [value])]))
-                left += [*value.__bases__, *_members(value)]
-    return texts, sorted(modules)
+                reached.append(defined)
+                left += _used_by(function) if function else [*value.__bases__, *_members(value)]
+    return reached, sorted(modules)
+
+
+def _text(value: Any) -> str:
+    """Return name and code of a class or function, a plain value as JSON, and the hash of an array.
+
+    Of other values it is the name of the type, because their own text may have an address in memory.
+    """
+    if isinstance(value, FunctionType):
+        return f"{value.__qualname__}\n{_source(value, [value]) or _code_text(value.__code__)}"
+    if inspect.isclass(value):
+        return f"{value.__qualname__}\n{_source(value, [*functions_in(value.__module__, [value])])}"
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        return f"{value.dtype} {value.shape} {sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError):  # ValueError: a list that contains itself
+        return type(value).__name__
 
 
 def _text_of_module(name: str) -> str:
@@ -70,18 +84,8 @@ def _text_of_module(name: str) -> str:
     return third_party_origin(name)
 
 
-def _text_of_value(value: Any) -> str:
-    """Return a plain value as JSON, the hash of an array, or else the type, because a text may have an address."""
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return f"{value.dtype} {value.shape} {sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
-    try:
-        return json.dumps(value)
-    except (TypeError, ValueError, RecursionError):  # ValueError: a list that contains itself
-        return type(value).__name__
-
-
 def _members(cls: type) -> Iterator[Any]:
-    """Yield what a class holds, without what Python adds; names come before their values."""
+    """Yield what a class holds, with its names, without what Python adds."""
     for name, value in vars(cls).items():
         if not name.startswith("__") or callable(value) or function_of(value):
             yield value
@@ -107,7 +111,7 @@ def _source(made: Any, functions: Sequence[FunctionType]) -> str:
     try:
         text = inspect.getsource(made)
         file = inspect.getsourcefile(made) or ""
-        known = contents_in("".join(linecache.getlines(file)), file)
+        known = contents_in(compile("".join(linecache.getlines(file)), file, "exec", dont_inherit=True))
     except (OSError, TypeError, SyntaxError, ValueError):
         return ""
     return text if {content_of(function.__code__) for function in functions} <= known else ""
